@@ -1,0 +1,63 @@
+// Package bus carries wake-ups between nodes. A message on it is a hint: it may
+// be lost, repeated, late or out of order, and whoever needs certainty reads the
+// store. It never carries a message body.
+package bus
+
+import (
+	"context"
+
+	"github.com/impart-im/impart"
+)
+
+// Kind says what a message is about.
+type Kind uint8
+
+// The kinds of messages.
+const (
+	// Wake: events From..Head of Conv have committed.
+	Wake Kind = iota + 1
+	// Receipt: User has delivered or read further in Conv.
+	Receipt
+	// Typing: User is typing in Conv.
+	Typing
+	// Takeover: Device of User has a session Session; older ones are superseded.
+	Takeover
+	// Revoked: connections of User with tokens issued before At must close; with
+	// At 0, all of them (the user is disabled).
+	Revoked
+	// EpochRaised: the store's epoch is Epoch now.
+	EpochRaised
+	// Missed: the bus was deaf for a while; look at everything written since.
+	Missed
+)
+
+// Message is one wake-up. Fields that its kind does not name are zero.
+type Message struct {
+	Kind      Kind
+	Conv      impart.ConvID
+	From      impart.Seq // Wake: the first event of the batch
+	Head      impart.Seq // Wake: the last event of the batch
+	User      impart.UserID
+	Device    impart.DeviceID // Takeover; Receipt: the device that caused it, or ""
+	Session   int64           // Takeover; Receipt: the session that caused it, or 0
+	Delivered impart.Seq      // Receipt
+	Read      impart.Seq      // Receipt
+	Epoch     impart.Epoch    // EpochRaised, Receipt
+	At        impart.Millis   // Revoked
+}
+
+// Bus connects the nodes of one deployment.
+type Bus interface {
+	// Publish tells every subscriber of every node, this one included, in the order
+	// given. It never blocks for long and reports no failure: what is lost is found
+	// by the sweep.
+	Publish(ctx context.Context, messages ...Message)
+	// Subscribe calls handle for each message until cancel is called, from one
+	// goroutine at a time. handle must be quick: while it runs, messages queue up,
+	// and past a bound they are dropped and replaced by one Missed.
+	Subscribe(handle func(Message)) (cancel func())
+	// Health is nil when messages flow.
+	Health() error
+	// Close ends the bus's goroutines.
+	Close() error
+}

@@ -1,0 +1,32 @@
+// Package fault names the points at which a fault can be injected, and the bugs
+// that can be planted to show that a check finds them. Without the build tag
+// "fault" every call is a constant that the compiler removes: the normal binary
+// has neither.
+package fault
+
+// Bug is the name of a planted bug: a guard that is switched off. Each is used
+// in exactly one place, at the guard it names.
+type Bug string
+
+// The bugs that can be planted (IM_BUG in a binary built with -tags fault).
+const (
+	SentBeforeCommit    Bug = "sent-before-commit"    // D1: answer before the transaction has committed
+	NoDedup             Bug = "no-dedup"              // D2: the unique key decides nothing
+	AckOnPush           Bug = "ack-on-push"           // D3: a pushed event counts as delivered
+	CursorBack          Bug = "cursor-back"           // D4: the last ack wins instead of the highest
+	CursorAhead         Bug = "cursor-ahead"          // D4: an ack beyond head is taken
+	NoSweep             Bug = "no-sweep"              // D5: nobody looks for lost pushes
+	SeqHole             Bug = "seq-hole"              // D7: a refused item uses up a seq
+	SeesAllPush         Bug = "sees-all-push"         // D8: pushes ignore membership periods
+	SeesAllSync         Bug = "sees-all-sync"         // D8: pages ignore membership periods
+	OldInstallCounts    Bug = "old-install-counts"    // D9: cursors of an earlier install count
+	NIgnored            Bug = "n-ignored"             // D9: a rolled-back store is not noticed
+	RetriesForEver      Bug = "retries-for-ever"      // D10: retries do not stop
+	KeysCollide         Bug = "keys-collide"          // D12: sender and cmid are joined without a border
+	BatchFailsTogether  Bug = "batch-fails-together"  // D13: one refused item fails its neighbours
+	PrevIgnored         Bug = "prev-ignored"          // D14: prev is not looked at
+	QueueUnbounded      Bug = "queue-unbounded"       // D15: a slow reader's queue grows
+	RecallKeepsBody     Bug = "recall-keeps-body"     // D17: the target keeps its body
+	RecallFreesDedup    Bug = "recall-frees-dedup"    // D17: the dedup row of a recalled message goes with it
+	ThroughSkipsVisible Bug = "through-skips-visible" // D3: through runs ahead of an early page end
+)
