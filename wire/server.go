@@ -10,6 +10,8 @@ import (
 type ServerFrame interface {
 	// Append appends the frame's JSON text to dst.
 	Append(dst []byte) []byte
+	// AppendBody appends the same object without "t" and "rid", as HTTP answers it.
+	AppendBody(dst []byte) []byte
 }
 
 // Limits are what a welcome tells of the server.
