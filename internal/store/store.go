@@ -10,6 +10,11 @@
 //
 // Writes that arrive while a commit is under way share the next one; a lone one
 // waits for nobody.
+//
+// A user's head in a conversation is the highest seq of an event that they may
+// see (impart.Periods.Sees): a recall that they may not see does not raise it, a
+// recall after they left of a message that they saw does. What retention removed
+// counts by its seq alone. The head of a conversation is its last seq.
 package store
 
 import (
@@ -49,7 +54,8 @@ type Log interface {
 	//  6. The next seq of the conversation, which a failed transaction gives back.
 	//
 	// With dedup rows cleaned away (CleanDedup), step 2 also looks for an event with
-	// the same conversation, sender and cmid.
+	// the same conversation, sender and cmid, whose kind, type, body, ext and target
+	// then stand for the hash.
 	Append(ctx context.Context, items []Append) []Appended
 	// Page reads what a user may see, in one snapshot. Filters and refusals as in
 	// [impart.Log.Sync]. A page ends after Limit events or before the encoded size
