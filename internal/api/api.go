@@ -1,0 +1,70 @@
+// Package api is Impart over HTTP: the send API and its siblings, the admin
+// API, health, metrics and the OpenAPI document, with the checks that every
+// request passes first. It promises the text of a message byte for byte and one
+// shape of error; it decides no delivery rule, keeps no state, and never shows a
+// body, a token or a stack.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/auth"
+)
+
+// Config is what the handler is made of. Logic, Admin and Auth are needed;
+// everything else may be left at its zero value.
+type Config struct {
+	Logic impart.Logic
+	Admin impart.Admin
+	Auth  *auth.Verifier
+
+	// AdminToken opens the admin API; "": it is closed, unless AdminOpen.
+	AdminToken string
+	// AdminOpen opens the admin API to whoever can reach it. It counts only in dev
+	// login, where Host and Origin are loopback names.
+	AdminOpen bool
+
+	Gateway http.Handler // GET /v1/ws; nil: 404
+	Web     http.Handler // every path that is not the API's; nil: 404
+
+	// Ready says how the parts are; nil: always ready. It is called at each
+	// /readyz, and its details are public: no address, credential or driver error.
+	Ready func(ctx context.Context) []Check
+
+	Gatherer   prometheus.Gatherer   // what /metrics shows; nil: only this package's own
+	Registerer prometheus.Registerer // where this package's metrics go; nil: a registry of its own
+
+	Origins auth.Origins  // beside the own host
+	MaxBody int           // bytes of a message body; 0: 65,536
+	Timeout time.Duration // of one request; 0: 30 s
+	Log     *slog.Logger  // nil: nothing is logged
+	Version string        // shown in the OpenAPI document; "": dev
+}
+
+// Check is the state of one part of the server.
+type Check struct {
+	Name   string // "store", "bus", "gateway", "epoch", "durability" …
+	State  State
+	Detail string // what is wrong and what to do about it; public
+}
+
+// State is how a part is.
+type State string
+
+// The states of a part.
+const (
+	OK   State = "ok"
+	Warn State = "warn" // works, but somebody should know: listed, and still ready
+	Fail State = "fail" // not ready
+)
+
+// New makes the handler of every HTTP path.
+func New(config Config) http.Handler {
+	return http.NotFoundHandler()
+}
