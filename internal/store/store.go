@@ -158,7 +158,8 @@ type Cursors interface {
 	MarkRead(ctx context.Context, items []MarkRead) []MarkedRead
 	// Lagging lists conversations whose head is above the device's effective cursor
 	// (with All: every conversation of the user), those whose cursor row was
-	// written longest ago first (no row: first of all), then by id.
+	// written longest ago first (no row: first of all), then by id. STALE_INSTALL
+	// when the device is unknown or has another install epoch.
 	Lagging(ctx context.Context, query LaggingQuery) (impart.LaggingPage, error)
 	// Lags answers each query, in order; zero for a conversation that is not the
 	// user's. A query whose install epoch is not the device's gets delivered 0.
@@ -241,6 +242,7 @@ type Directory interface {
 	// PutMember opens a period with its join event, in one transaction: from the
 	// join event's seq, or with history "all" from the end of the user's last period
 	// (from 1 without one). A member stays as they are, except for the role.
+	// NOT_FOUND; INVALID for a direct conversation.
 	PutMember(ctx context.Context, conv impart.ConvID, member impart.Member, by impart.UserID, stamp Stamp) (info impart.ConvInfo, joined bool, err error)
 	// RemoveMember closes the period with its leave event, which is the last one
 	// the user sees of it. INVALID for a direct conversation.
