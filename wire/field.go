@@ -231,8 +231,8 @@ func (s *scanner) objects(n name, read func(sub *scanner)) {
 	})
 }
 
-// object1 reads one nested object, if it is there.
-func (s *scanner) object1(n name, read func(sub *scanner)) {
+// nested reads one nested object, if it is there.
+func (s *scanner) nested(n name, read func(sub *scanner)) {
 	raw, ok := s.typed(n, '{')
 	if !ok {
 		return

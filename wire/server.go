@@ -135,6 +135,9 @@ type Pong struct{ RID string }
 type ErrorFrame struct {
 	RID string
 	Err *impart.Error
+	// Retry is what the frame said, for a client that does not know the code. Append
+	// goes by the code instead.
+	Retry bool
 }
 
 // Bye is the last frame of a connection that the server closes.
