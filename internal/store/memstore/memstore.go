@@ -1,0 +1,243 @@
+// Package memstore keeps a store's promises in memory: the model against which
+// the SQL stores are compared, and the store of other packages' tests. It is
+// written to be read, not to be fast: one transaction at a time, one lock, plain
+// maps. Everything is lost with the process, so no server may run on it.
+//
+// Tests can hold or fail a commit ([Store.OnCommit]), pull the plug
+// ([Store.Crash]), and switch single guards off ([Break]).
+package memstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// Options of a store. The zero value is a correct store on the machine's clock.
+type Options struct {
+	// Now is the store's clock; nil means time.Now.
+	Now func() impart.Millis
+	// Breaks switches guards off.
+	Breaks []Break
+	// Incarnation names the history; "" means "memory".
+	Incarnation string
+}
+
+// Store is an in-memory [store.Store].
+type Store struct {
+	now    func() impart.Millis
+	breaks map[Break]bool
+	disk   *disk
+	life   int64 // the disk's life that this store belongs to
+
+	turn    chan struct{} // holds one token: whose turn it is to write
+	closing chan struct{} // closed when the store takes nothing more
+	once    sync.Once
+	crashed atomic.Bool
+	before  atomic.Pointer[func() error]
+	after   atomic.Pointer[func() error]
+
+	commits, items, dups, reads, slowest, queue atomic.Int64
+}
+
+var _ store.Store = (*Store)(nil)
+
+// disk is what outlives a store: committed state, and nothing else.
+type disk struct {
+	mu    sync.Mutex
+	life  int64 // raised by each Reopen, so that a crashed store cannot write any more
+	state state
+}
+
+// errCrashed is no refusal: whoever gets it does not know the outcome.
+var errCrashed = errors.New("memstore: the store crashed")
+
+// New opens an empty store.
+func New(opts Options) *Store {
+	if opts.Incarnation == "" {
+		opts.Incarnation = "memory"
+	}
+	return open(opts, &disk{state: newState(opts.Incarnation)})
+}
+
+func open(opts Options, d *disk) *Store {
+	if opts.Now == nil {
+		opts.Now = func() impart.Millis { return impart.Millis(time.Now().UnixMilli()) }
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.life++
+	s := &Store{
+		now: opts.Now, breaks: map[Break]bool{}, disk: d, life: d.life,
+		turn: make(chan struct{}, 1), closing: make(chan struct{}),
+	}
+	for _, b := range opts.Breaks {
+		s.breaks[b] = true
+	}
+	s.turn <- struct{}{}
+	return s
+}
+
+// OnCommit sets what runs around the commit of every later write transaction;
+// nil is nothing. before runs while nothing of the transaction can be seen yet:
+// while it blocks the commit is held, and its error rolls the transaction back.
+// after runs once the transaction has committed and is visible: its error makes
+// the outcome unknown to the caller.
+func (s *Store) OnCommit(before, after func() error) {
+	set := func(p *atomic.Pointer[func() error], f func() error) {
+		if f == nil {
+			p.Store(nil)
+			return
+		}
+		p.Store(&f)
+	}
+	set(&s.before, before)
+	set(&s.after, after)
+}
+
+// Crash ends the store as a power cut would: what has committed stays on the
+// disk, whatever is under way never commits and its outcome is unknown to the
+// caller, and every later call fails. Go on with [Store.Reopen].
+func (s *Store) Crash() {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	s.crashed.Store(true)
+	s.once.Do(func() { close(s.closing) })
+}
+
+// Reopen opens what the disk holds, with the same clock and breaks and without
+// hooks. The store it is called on can write nothing any more.
+func (s *Store) Reopen() *Store {
+	opts := Options{Now: s.now}
+	for b := range s.breaks {
+		opts.Breaks = append(opts.Breaks, b)
+	}
+	if s.breaks[BreakReopen] {
+		clear(s.disk.state.reads)
+	}
+	return open(opts, s.disk)
+}
+
+// DedupWrites says how often the dedup row of (user, cmid) was written; 0
+// without one. It shows that a duplicate changed its row.
+func (s *Store) DedupWrites(user impart.UserID, cmid impart.CMID) (int64, error) {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	if row := s.disk.state.dedup[s.messageKey(user, cmid)]; row != nil {
+		return row.seen, nil
+	}
+	return 0, nil
+}
+
+// write runs one transaction of n items. apply sees the committed state alone
+// and changes it in one step, so that nobody sees half of it.
+func (s *Store) write(ctx context.Context, n int, apply func(*state)) error {
+	s.queue.Add(int64(n))
+	err := s.takeTurn(ctx)
+	s.queue.Add(-int64(n))
+	if err != nil {
+		return err
+	}
+	defer func() { s.turn <- struct{}{} }()
+	start := s.now()
+	if s.breaks[BreakUncommitted] || s.breaks[BreakEarlyVisibility] {
+		if err := s.applyEarly(apply); err != nil {
+			return err
+		}
+		apply = func(*state) {}
+	} else if err := s.run(&s.before); err != nil {
+		s.leak(apply)
+		return fmt.Errorf("memstore: rolled back: %w", err)
+	}
+	if err := s.commit(apply); err != nil {
+		return err
+	}
+	s.commits.Add(1)
+	s.items.Add(int64(n))
+	if took := int64(s.now() - start); took > s.slowest.Load() {
+		s.slowest.Store(took)
+	}
+	if err := s.run(&s.after); err != nil {
+		return fmt.Errorf("memstore: outcome unknown: %w", err)
+	}
+	if s.crashed.Load() {
+		return errCrashed
+	}
+	return nil
+}
+
+func (s *Store) takeTurn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.closed(); err != nil {
+		s.turn <- struct{}{}
+		return err
+	}
+	return nil
+}
+
+// commit applies the transaction, unless the plug was pulled or another store
+// has the disk by now.
+func (s *Store) commit(apply func(*state)) error {
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	if s.crashed.Load() || s.disk.life != s.life {
+		return errCrashed
+	}
+	apply(&s.disk.state)
+	return nil
+}
+
+// read runs one read transaction: look sees one committed state.
+func (s *Store) read(ctx context.Context, look func(*state)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.closed(); err != nil {
+		return err
+	}
+	s.disk.mu.Lock()
+	defer s.disk.mu.Unlock()
+	s.reads.Add(1)
+	look(&s.disk.state)
+	return nil
+}
+
+func (s *Store) run(hook *atomic.Pointer[func() error]) error {
+	if f := hook.Load(); f != nil {
+		return (*f)()
+	}
+	return nil
+}
+
+func (s *Store) closed() error {
+	if s.breaks[BreakClose] {
+		return nil
+	}
+	select {
+	case <-s.closing:
+		return impart.Errorf(impart.Unavailable, "the store is closed; send this again once the server is back")
+	default:
+		return nil
+	}
+}
+
+// Close implements [store.Store].
+func (s *Store) Close() error {
+	s.once.Do(func() { close(s.closing) })
+	<-s.turn // whoever was writing is done
+	s.turn <- struct{}{}
+	return nil
+}

@@ -1,0 +1,93 @@
+package memstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// Meta implements [store.Upkeep].
+func (s *Store) Meta(ctx context.Context) (m store.Meta, err error) {
+	err = s.read(ctx, func(st *state) { m = store.Meta{Epoch: st.epoch, Incarnation: st.incarnation} })
+	return m, err
+}
+
+// RaiseEpoch implements [store.Upkeep].
+func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (epoch impart.Epoch, err error) {
+	err = s.write(ctx, 1, func(st *state) {
+		st.epoch = max(st.epoch+1, impart.Epoch(now))
+		epoch = st.epoch
+	})
+	return epoch, err
+}
+
+// Retain implements [store.Upkeep].
+func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error) {
+	err = s.write(ctx, 1, func(st *state) {
+		for _, id := range sortedKeys(st.convs) {
+			c := st.convs[id]
+			for len(c.log) > 0 && c.log[0].At < before {
+				if removed == limit && !s.breaks[BreakRetainBound] {
+					more = true
+					return
+				}
+				if s.breaks[BreakRetainDedup] {
+					delete(st.dedup, s.messageKey(c.log[0].Sender, c.log[0].CMID))
+				}
+				c.floor = c.log[0].Seq
+				c.log = slices.Delete(c.log, 0, 1)
+				removed++
+			}
+		}
+	})
+	return removed, more, err
+}
+
+// CleanDedup implements [store.Upkeep].
+func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error) {
+	err = s.write(ctx, 1, func(st *state) {
+		var old []messageKey
+		for key, row := range st.dedup {
+			if row.at < before && (!row.recalled || s.breaks[BreakDedupRecalled]) {
+				old = append(old, key)
+			}
+		}
+		slices.SortFunc(old, func(a, b messageKey) int {
+			return cmp.Or(cmp.Compare(st.dedup[a].at, st.dedup[b].at), cmp.Compare(a.user, b.user), cmp.Compare(a.cmid, b.cmid))
+		})
+		if more = len(old) > limit; more {
+			old = old[:limit]
+		}
+		for _, key := range old {
+			delete(st.dedup, key)
+		}
+		removed = len(old)
+		st.cleaned = st.cleaned || removed > 0
+	})
+	return removed, more, err
+}
+
+// Settings implements [store.Upkeep].
+func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
+	if err := s.read(ctx, func(*state) {}); err != nil {
+		return nil, err
+	}
+	return []store.Setting{{
+		Name: "storage", Value: "memory", Want: "disk",
+		Why: "everything is lost when the process ends",
+	}}, nil
+}
+
+// Ping implements [store.Upkeep].
+func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func(*state) {}) }
+
+// Stats implements [store.Upkeep].
+func (s *Store) Stats() store.Stats {
+	return store.Stats{
+		Commits: s.commits.Load(), Items: s.items.Load(), Queue: int(s.queue.Load()), Dups: s.dups.Load(),
+		Slowest: impart.Millis(s.slowest.Load()), Reads: s.reads.Load(),
+	}
+}
