@@ -1,0 +1,122 @@
+package impart
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Main is what TestMain calls: it builds the binary once, runs the tests and gives the exit code. IMPART_BIN names a
+// binary to use instead; IMPART_RACE=1 builds with the race detector. With -short nothing is built.
+func Main(m *testing.M) int {
+	flag.Parse()
+	if testing.Short() {
+		return m.Run()
+	}
+	if err := locate(); err != nil {
+		fmt.Fprintln(os.Stderr, "blackbox:", err)
+		return 1
+	}
+	defer os.RemoveAll(binary.dir)
+	code := m.Run()
+	if err := stopShared(); err != nil {
+		fmt.Fprintln(os.Stderr, "blackbox: shared server:", err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+var binary struct{ path, dir string }
+
+func locate() error {
+	if path := os.Getenv("IMPART_BIN"); path != "" {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		if _, err := os.Stat(abs); err != nil {
+			return fmt.Errorf("IMPART_BIN must name the impart binary: %w", err)
+		}
+		binary.path = abs
+		return nil
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if binary.dir, err = os.MkdirTemp("", "impart-blackbox-"); err != nil {
+		return err
+	}
+	binary.path = filepath.Join(binary.dir, "impart")
+	args := []string{"build", "-o", binary.path}
+	if os.Getenv("IMPART_RACE") != "" {
+		args = append(args, "-race")
+	}
+	build := exec.Command("go", append(args, "./cmd/impart")...)
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the binary: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the working directory")
+		}
+	}
+}
+
+var shared struct {
+	once sync.Once
+	srv  *Server
+	err  error
+}
+
+// Shared gives one server with default settings for every test that only needs its own conversations on it.
+// It runs until Main ends.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	needBinary(t)
+	shared.once.Do(func() {
+		dir, err := os.MkdirTemp("", "impart-shared-")
+		if err != nil {
+			shared.err = err
+			return
+		}
+		shared.srv, shared.err = Launch(Config{Dir: dir})
+	})
+	if shared.err != nil {
+		t.Fatalf("shared server: %v", shared.err)
+	}
+	return shared.srv
+}
+
+func stopShared() error {
+	if shared.srv == nil {
+		return nil
+	}
+	defer os.RemoveAll(shared.srv.cfg.Dir)
+	shared.srv.Kill()
+	return shared.srv.Verdict()
+}
+
+func needBinary(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs the real binary: run without -short")
+	}
+}
