@@ -1,0 +1,99 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/pending"
+	"github.com/impart-im/impart/wire"
+)
+
+// handleAcks answers acks of one connection. Those of one epoch are merged into
+// one request, and each frame gets its own answer.
+func (c *conn) handleAcks(ctx context.Context, run []request) {
+	for len(run) > 0 {
+		first := run[0].frame.(*wire.Ack)
+		ack := impart.Ack{Session: c.session, Epoch: first.Epoch}
+		n := 0
+		for n < len(run) {
+			f := run[n].frame.(*wire.Ack)
+			if n > 0 && (f.Epoch != first.Epoch || len(ack.Items)+len(f.Items) > impart.MaxLimit) {
+				break
+			}
+			ack.Items = append(ack.Items, f.Items...)
+			if f.N != nil && (ack.N == nil || *f.N > *ack.N) {
+				ack.N = f.N
+			}
+			n++
+		}
+		acked := c.g.cfg.Logic.Ack(ctx, ack)
+		c.settle(ctx, acked)
+		for _, r := range run[:n] {
+			f := r.frame.(*wire.Ack)
+			c.answerAck(r.rid, f, acked[:len(f.Items):len(f.Items)])
+			acked = acked[len(f.Items):]
+		}
+		run = run[n:]
+	}
+}
+
+func (c *conn) answerAck(rid string, f *wire.Ack, acked []impart.Acked) {
+	if err := wholeError(f, acked); err != nil {
+		c.fail(rid, err)
+		return
+	}
+	c.reply(&wire.Acked{RID: rid, Batch: f.Batch, Items: acked})
+}
+
+// wholeError is the error that refuses the frame as a whole: any in the single
+// form; in the batch form one that is not about a conversation.
+func wholeError(f *wire.Ack, acked []impart.Acked) error {
+	for _, a := range acked {
+		if a.Err == nil {
+			continue
+		}
+		if !f.Batch {
+			return a.Err
+		}
+		switch impart.CodeOf(a.Err) {
+		case impart.StaleInstall, impart.EpochChanged, impart.Unavailable, impart.Overloaded, impart.RateLimited:
+			return a.Err
+		}
+	}
+	return nil
+}
+
+// settle tells flows and the pending set how far the device has come.
+func (c *conn) settle(ctx context.Context, acked []impart.Acked) {
+	now := time.Now()
+	var done []pending.Key
+	var again []pending.Entry
+	c.mu.Lock()
+	for _, a := range acked {
+		if a.Err != nil {
+			continue
+		}
+		switch what, entry := c.advance(a.Conv, a.Delivered, now); what {
+		case settled:
+			done = append(done, entry.Key)
+		case moved:
+			again = append(again, entry)
+		}
+	}
+	c.mu.Unlock()
+	if len(done) > 0 {
+		c.g.note(c.g.cfg.Pending.Settle(ctx, done...))
+	}
+	if len(again) > 0 {
+		c.g.note(c.g.cfg.Pending.Moved(ctx, again...))
+	}
+}
+
+// note logs a failure of the pending set, which only makes things slower.
+func (g *Gateway) note(err error) {
+	if err != nil {
+		g.metrics.pendingFailed.Inc()
+		g.log.Warn("pending set failed; the sweep makes up for it", "err", err)
+	}
+}

@@ -1,0 +1,233 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobwas/ws"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// stage is how far a connection has come.
+type stage uint8
+
+const (
+	greeting stage = iota // no hello yet
+	open                  // hello accepted
+	leaving               // bye is queued; what still arrives is thrown away
+	closed
+)
+
+// conn is one WebSocket connection. It has one reading goroutine; a working one
+// only while requests wait and a flushing one only while frames wait, so that
+// an idle connection costs little.
+type conn struct {
+	g         *Gateway
+	id        uint64
+	nc        net.Conn
+	out       queue
+	lastHeard atomic.Int64 // when bytes last arrived, in ms of the gateway's clock
+
+	mu         sync.Mutex // guards the rest
+	room       sync.Cond  // on mu: the inbox has room, or the stage changed
+	stage      stage
+	subscribed bool
+	fresh      bool // a device that starts anew: subbed lists all its conversations
+	working    bool // there is a working goroutine
+	paused     bool // the reader waits for room
+	quieting   bool // no more requests are read: the server is draining
+	more       bool // lagging conversations beyond maxFlows
+	session    impart.Session
+	issued     impart.Millis
+	expires    impart.Millis
+	inbox      [][]byte
+	inflight   int       // requests read and not answered
+	inBytes    int       // their bytes
+	spentUntil time.Time // the request budget, as the time at which it is full again
+	flows      map[impart.ConvID]*flow
+	rtt        rtt
+	leftAt     time.Time // when the stage became leaving
+	compareAt  time.Time // the sweep compares everything no earlier than this
+}
+
+func newConn(g *Gateway, nc net.Conn) *conn {
+	c := &conn{g: g, id: g.nextID.Add(1), nc: nc}
+	c.room.L = &c.mu
+	c.out.init()
+	c.heard()
+	return c
+}
+
+// name is the connection's name in welcome and in logs.
+func (c *conn) name() string { return strconv.FormatUint(c.id, 36) }
+
+// heard, pinged and ponged implement peer.
+func (c *conn) heard() { c.lastHeard.Store(time.Now().UnixMilli()) }
+
+func (c *conn) pinged(payload []byte) error {
+	if !c.spend(1) {
+		return errFlood
+	}
+	c.send(pongFrame(payload))
+	return nil
+}
+
+func (c *conn) ponged() { c.spend(1) }
+
+// spend takes n requests from the connection's budget, which refills at
+// MaxRate a second and holds one second's worth (GCRA).
+func (c *conn) spend(n int) bool {
+	if c.g.cfg.MaxRate < 0 {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.spentUntil.Before(now) {
+		c.spentUntil = now
+	}
+	next := c.spentUntil.Add(time.Duration(float64(n) * float64(time.Second) / c.g.cfg.MaxRate))
+	if next.Sub(now) > time.Second {
+		return false
+	}
+	c.spentUntil = next
+	return true
+}
+
+// reply queues a frame that must not be dropped.
+func (c *conn) reply(frame wire.ServerFrame) { c.send(textFrame(frame.Append)) }
+
+func (c *conn) send(frame []byte) {
+	if c.out.add(frame) {
+		c.startFlush()
+	}
+}
+
+// push queues frames that may be dropped for one hint.
+func (c *conn) push(frames [][]byte) bool {
+	taken, start := c.out.push(frames, c.g.cfg.QueueFrames, c.g.cfg.QueueBytes)
+	if start {
+		c.startFlush()
+	}
+	if taken == 0 {
+		c.g.metrics.dropped.Add(float64(len(frames)))
+	}
+	return taken > 0
+}
+
+// bye says goodbye after what is already queued, and closes.
+func (c *conn) bye(code wire.ByeCode, reconnect time.Duration) {
+	bye := wire.Bye{Code: code, ReconnectAfter: reconnect}
+	c.leave(textFrame(bye.Append), closeFrame(ws.StatusCode(code.CloseCode()), string(code)))
+	c.g.metrics.byes.WithLabelValues(string(code)).Inc()
+}
+
+// leave queues the last frames; the connection closes once they are written.
+func (c *conn) leave(last ...[]byte) {
+	c.mu.Lock()
+	if c.stage < leaving {
+		c.stage, c.leftAt = leaving, time.Now()
+	}
+	c.inbox = nil
+	c.room.Broadcast()
+	c.mu.Unlock()
+	if c.out.finish(last...) {
+		c.startFlush()
+	}
+}
+
+// cut closes without a word.
+func (c *conn) cut() { _ = c.nc.Close() }
+
+// end gives everything back when the reading goroutine ends.
+func (c *conn) end() {
+	c.mu.Lock()
+	c.stage = closed
+	c.inbox, c.flows = nil, nil
+	c.room.Broadcast()
+	c.mu.Unlock()
+	c.out.close()
+	_ = c.nc.Close()
+	c.g.conns.remove(c)
+	c.g.note(c.g.cfg.Pending.Drop(context.WithoutCancel(c.g.ctx), c.id))
+	c.g.count.Add(-1)
+}
+
+// startFlush starts the flushing goroutine. The queue allows one at a time.
+func (c *conn) startFlush() { c.g.sockets.Go(c.flush) }
+
+// Times of the flushing side.
+const (
+	// stallTime is how long a socket may take no byte at all.
+	stallTime = time.Minute
+	// leaveTime is how long a closing connection may take no byte, and how long it
+	// may take to answer the close frame.
+	leaveTime = 2 * time.Second
+	// lingerTime is how long closing may take in all.
+	lingerTime = 5 * time.Second
+)
+
+var flushBuffers = sync.Pool{New: func() any { b := make([]byte, 0, flushSize); return &b }}
+
+// flush writes what is queued, many frames to a system call, and ends when the
+// queue is empty.
+func (c *conn) flush() {
+	buf := flushBuffers.Get().(*[]byte)
+	defer flushBuffers.Put(buf)
+	for {
+		chunk, more, finished := c.out.take((*buf)[:0], c.overflowHint)
+		if finished {
+			// Wait a little for the client's close frame: closing a socket with unread
+			// bytes in it would reset the connection and lose the last frames.
+			_ = c.nc.SetReadDeadline(time.Now().Add(leaveTime))
+			return
+		}
+		if !more {
+			return
+		}
+		if err := c.write(chunk); err != nil {
+			c.out.close()
+			c.cut()
+			return
+		}
+	}
+}
+
+func (c *conn) write(p []byte) error {
+	for len(p) > 0 {
+		_ = c.nc.SetWriteDeadline(c.writeDeadline())
+		n, err := c.nc.Write(p)
+		p = p[n:]
+		var timeout net.Error
+		if err != nil && (n == 0 || !errors.As(err, &timeout) || !timeout.Timeout()) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) writeDeadline() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if c.stage < leaving {
+		return now.Add(stallTime)
+	}
+	if end := c.leftAt.Add(lingerTime); end.Before(now.Add(leaveTime)) {
+		return end
+	}
+	return now.Add(leaveTime)
+}
+
+// overflowHint replaces dropped pushes.
+func (c *conn) overflowHint() []byte {
+	c.g.metrics.hints.WithLabelValues(wire.WhyOverflow).Inc()
+	return textFrame((&wire.Hint{Epoch: c.g.Epoch(), Why: wire.WhyOverflow}).Append)
+}

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/pending"
+)
+
+// unknown is a cursor that this gateway has not seen yet.
+const unknown impart.Seq = -1
+
+// maxFlows bounds what is remembered of one connection; past it the sweep asks
+// the store again.
+const maxFlows = 1024
+
+// flow is what a gateway knows of one device in one conversation, while it lags
+// and until the sweep after that. A connection that has caught up holds none.
+type flow struct {
+	head      impart.Seq // the highest seq that the user may see, as far as known
+	first     impart.Seq // the lowest seq that is missing, as far as known
+	checked   impart.Seq // the conversation's head when the store was last asked
+	delivered impart.Seq // the device's cursor, or unknown
+	spent     bool       // all attempts are used; only a moved cursor starts them anew
+	retried   bool       // an attempt was repeated: its time says nothing (Karn)
+	timed     impart.Seq // the push whose acknowledgement is being timed; 0: none
+	timedAt   time.Time
+	since     time.Time // lagging since
+	nextHint  time.Time // the sweep hints no earlier
+	hinted    time.Time // when the sweep last hinted
+	pause     time.Duration
+}
+
+func (f *flow) lags() bool { return f.head > 0 && f.delivered < f.head }
+
+// key names the flow of conv on this connection. c.mu is held.
+func (c *conn) key(conv impart.ConvID) pending.Key {
+	return pending.Key{User: c.session.User, Device: c.session.Device, Conv: conv, Conn: c.id}
+}
+
+// flow returns the flow of conv, made if need be; nil when there are too many.
+// c.mu is held.
+func (c *conn) flow(conv impart.ConvID) *flow {
+	if f := c.flows[conv]; f != nil {
+		return f
+	}
+	if len(c.flows) >= maxFlows {
+		c.more = true
+		return nil
+	}
+	if c.flows == nil {
+		c.flows = make(map[impart.ConvID]*flow)
+	}
+	f := &flow{delivered: unknown}
+	c.flows[conv] = f
+	return f
+}
+
+// raise notes that the user may see events first..last. c.mu is held.
+func (f *flow) raise(first, last impart.Seq, now time.Time) {
+	if last <= f.head {
+		return
+	}
+	if !f.lags() {
+		f.first, f.since, f.hinted, f.nextHint, f.pause = first, now, time.Time{}, time.Time{}, 0
+	}
+	f.head = last
+}
+
+// pushing notes that events first..last are about to be pushed, and returns the
+// entry to register, unless the flow's attempts are spent. c.mu is held.
+func (c *conn) pushing(conv impart.ConvID, first, last impart.Seq, now time.Time) (entry pending.Entry, register bool) {
+	f := c.flow(conv)
+	if f == nil {
+		return entry, false
+	}
+	f.raise(first, last, now)
+	if f.timed == 0 {
+		f.timed, f.timedAt, f.retried = last, now, false
+	}
+	if f.spent || !f.lags() {
+		return entry, false
+	}
+	return pending.Entry{Key: c.key(conv), Seq: last, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}, true
+}
+
+// outcome is what a moved cursor means for the pending set.
+type outcome uint8
+
+const (
+	unmoved outcome = iota
+	moved           // but not to the end: attempts start anew
+	settled         // caught up
+)
+
+// advance notes the device's cursor. An ack can come before the push that it
+// answers: the sender of an event acks it when it reads "sent". c.mu is held.
+func (c *conn) advance(conv impart.ConvID, delivered impart.Seq, now time.Time) (outcome, pending.Entry) {
+	f := c.flow(conv)
+	if f == nil || delivered <= f.delivered {
+		return unmoved, pending.Entry{}
+	}
+	f.delivered = delivered
+	if f.timed != 0 && delivered >= f.timed {
+		if !f.retried {
+			c.rtt.sample(now.Sub(f.timedAt))
+		}
+		f.timed, f.retried = 0, false
+	}
+	f.spent, f.first, f.since, f.hinted, f.nextHint, f.pause = false, delivered+1, now, time.Time{}, time.Time{}, 0
+	entry := pending.Entry{Key: c.key(conv), Seq: f.head, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}
+	if !f.lags() {
+		return settled, entry
+	}
+	return moved, entry
+}
+
+// rtt measures how long the device takes to acknowledge, as RFC 6298 measures
+// round trips. The zero value has measured nothing.
+type rtt struct {
+	smoothed, variation time.Duration
+}
+
+// ackDelay is what a client may hold an ack back for, so that one ack carries
+// several events; a measured time is at least this uncertain.
+const ackDelay = 200 * time.Millisecond
+
+// maxWait bounds the adaptive waits.
+const maxWait = time.Minute
+
+func (r *rtt) sample(d time.Duration) {
+	if r.smoothed == 0 {
+		r.smoothed, r.variation = d, d/2
+		return
+	}
+	r.variation += ((r.smoothed - d).Abs() - r.variation) / 4
+	r.smoothed += (d - r.smoothed) / 8
+}
+
+// timeout is how long an acknowledgement may take before it counts as missing.
+func (r *rtt) timeout() time.Duration {
+	if r.smoothed == 0 {
+		return 0
+	}
+	return r.smoothed + max(4*r.variation, ackDelay)
+}
+
+// ladder is base, stretched for a connection on which acknowledgements take
+// longer than its first wait.
+func (r *rtt) ladder(base pending.Ladder) pending.Ladder {
+	least := r.timeout()
+	for i := range base {
+		base[i] = min(max(base[i], least), max(base[i], maxWait))
+		least *= 2
+	}
+	return base
+}

@@ -1,0 +1,275 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/gobwas/ws"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+const unauthenticatedStatus = ws.StatusPolicyViolation
+
+func unauthenticated(format string, args ...any) *impart.Error {
+	return impart.Errorf(impart.Unauthenticated, format, args...)
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// Bounds of one step of work.
+const (
+	maxRun = 256 // requests handled together
+	// maxUnwritten is how many bytes of replies may wait for the socket before the
+	// next request is handled.
+	maxUnwritten = 1 << 20
+)
+
+// request is one decoded message of a client.
+type request struct {
+	rid   string
+	frame wire.Frame
+	err   error
+}
+
+// work handles requests in the order in which they came, and ends when there
+// are none. Sends and acks that wait together are handed on together, so that a
+// client that pipelines gets one commit for many.
+func (c *conn) work() {
+	for {
+		c.out.wait(maxUnwritten)
+		batch := c.takeInbox()
+		if batch == nil {
+			return
+		}
+		requests := make([]request, len(batch))
+		for i, message := range batch {
+			requests[i] = c.decode(message)
+		}
+		for len(requests) > 0 {
+			n := 0
+			for n < len(requests) && joins(requests[n]) {
+				n++
+			}
+			if n > 0 {
+				c.handleJoined(requests[:n])
+			} else {
+				n = 1
+				c.handleOne(requests[0])
+			}
+			requests = requests[n:]
+		}
+		c.finished(batch)
+	}
+}
+
+// takeInbox takes the waiting messages, or ends the working goroutine's time.
+func (c *conn) takeInbox() [][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.inbox) == 0 || c.stage >= leaving {
+		c.working = false
+		c.inbox = nil
+		c.room.Broadcast()
+		return nil
+	}
+	n := min(len(c.inbox), maxRun)
+	batch := c.inbox[:n:n]
+	if c.inbox = c.inbox[n:]; len(c.inbox) == 0 {
+		c.inbox = nil
+	}
+	return batch
+}
+
+// finished gives the room of answered requests back to the reader.
+func (c *conn) finished(batch [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inflight -= len(batch)
+	for _, message := range batch {
+		c.inBytes -= len(message)
+	}
+	c.room.Broadcast()
+}
+
+func (c *conn) decode(message []byte) request {
+	frame, rid, err := wire.Decode(message)
+	if len(message) > c.g.cfg.MaxFrame {
+		err = impart.Errorf(impart.TooLarge, "the frame is %d bytes, at most %d are allowed", len(message), c.g.cfg.MaxFrame)
+	}
+	if err == nil && !c.spend(1) {
+		e := impart.Errorf(impart.RateLimited, "more than %.0f requests a second on one connection", c.g.cfg.MaxRate)
+		e.RetryAfter = rateLimitPause
+		err = e
+	}
+	return request{rid: rid, frame: frame, err: err}
+}
+
+// joins reports whether a request may be handled together with its neighbours.
+func joins(r request) bool {
+	switch r.frame.(type) {
+	case *wire.Send, *wire.Ack:
+		return r.err == nil
+	default:
+		return false
+	}
+}
+
+// handleJoined answers a run of sends and acks. The two do not wait for each
+// other: an ack can only be of events that came before this run.
+func (c *conn) handleJoined(run []request) {
+	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.cfg.RequestTime)
+	defer cancel()
+	if !c.isOpen() {
+		for _, r := range run {
+			c.refuse(r.rid, unauthenticated("say hello first"))
+		}
+		return
+	}
+	var sends, acks []request
+	for _, r := range run {
+		if _, ok := r.frame.(*wire.Send); ok {
+			sends = append(sends, r)
+		} else {
+			acks = append(acks, r)
+		}
+	}
+	if len(acks) == 0 {
+		c.handleSends(ctx, sends)
+		return
+	}
+	var both sync.WaitGroup
+	if len(sends) > 0 {
+		both.Go(func() { c.handleSends(ctx, sends) })
+	}
+	c.handleAcks(ctx, acks)
+	both.Wait()
+}
+
+func (c *conn) handleSends(ctx context.Context, run []request) {
+	sends := make([]impart.Send, len(run))
+	for i, r := range run {
+		f := r.frame.(*wire.Send)
+		sends[i] = impart.Send{
+			Sender: c.session.User, Device: c.session.Device, Conv: f.Conv, CMID: f.CMID, Prev: f.Prev,
+			Type: f.Type, Body: f.Body, Ext: f.Ext, Epoch: f.Epoch,
+		}
+	}
+	for i, sent := range c.g.cfg.Logic.Send(ctx, sends) {
+		c.answerSent(run[i].rid, sent, sent.Err)
+	}
+}
+
+func (c *conn) answerSent(rid string, sent impart.Sent, err error) {
+	if err != nil {
+		c.fail(rid, err)
+		return
+	}
+	c.reply(&wire.Sent{RID: rid, Sent: sent})
+}
+
+// handleOne answers any other request.
+func (c *conn) handleOne(r request) {
+	if c.greets(r) {
+		return
+	}
+	if r.err != nil {
+		c.fail(r.rid, r.err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.cfg.RequestTime)
+	defer cancel()
+	if frame, err := c.answer(ctx, r); err != nil {
+		c.fail(r.rid, err)
+	} else if frame != nil {
+		c.reply(frame)
+	}
+}
+
+// greets handles what comes before the hello is accepted. It reports whether
+// that settles the request.
+func (c *conn) greets(r request) bool {
+	if c.isOpen() {
+		return false
+	}
+	hello, ok := r.frame.(*wire.Hello)
+	switch {
+	case r.err != nil && impart.CodeOf(r.err) != impart.Unauthenticated:
+		c.fail(r.rid, r.err) // a frame that cannot be read is no proof of a bad client
+	case !ok:
+		c.refuse(r.rid, unauthenticated("say hello first"))
+	default:
+		c.greet(hello)
+	}
+	return true
+}
+
+func (c *conn) isOpen() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stage == open
+}
+
+// answer carries out one request. A nil frame means that it has no reply.
+func (c *conn) answer(ctx context.Context, r request) (wire.ServerFrame, error) {
+	logic := c.g.cfg.Logic
+	switch f := r.frame.(type) {
+	case *wire.Hello:
+		return nil, impart.Errorf(impart.BadFrame, "hello was already said on this connection")
+	case *wire.Sub:
+		return c.subscribe(ctx, f)
+	case *wire.Sync:
+		page, err := logic.Sync(ctx, impart.Sync{
+			User: c.session.User, Conv: f.Conv, After: f.After, Before: f.Before,
+			AfterMID: f.AfterMID, Limit: limitOf(f.Limit), Epoch: f.Epoch,
+		})
+		return &wire.Synced{RID: r.rid, Back: f.Before != nil, Page: page}, err
+	case *wire.Pull:
+		pulled, err := logic.Pull(ctx, impart.Pull{Session: c.session, Limit: limitOf(f.Limit)})
+		return &wire.Pulled{RID: r.rid, Pulled: pulled}, err
+	case *wire.Convs:
+		page, err := logic.Convs(ctx, impart.Convs{Session: c.session, After: f.After, Limit: limitOf(f.Limit)})
+		return &wire.ConvsPage{RID: r.rid, Page: page}, err
+	case *wire.Read:
+		read, err := logic.Read(ctx, impart.Read{Session: c.session, Conv: f.Conv, Seq: f.Seq, Epoch: f.Epoch})
+		return &wire.Readed{RID: r.rid, Conv: f.Conv, Read: read}, err
+	case *wire.Recall:
+		sent, err := logic.Recall(ctx, impart.Recall{
+			Sender: c.session.User, Device: c.session.Device, Conv: f.Conv, Seq: f.Seq, CMID: f.CMID, MID: f.MID, Epoch: f.Epoch,
+		})
+		return &wire.Sent{RID: r.rid, Sent: sent}, err
+	case *wire.Who:
+		report, err := logic.Who(ctx, impart.Who{User: c.session.User, Conv: f.Conv, Seq: f.Seq, After: f.After, Limit: limitOf(f.Limit)})
+		return &wire.Whos{RID: r.rid, Conv: f.Conv, Seq: f.Seq, Report: report}, err
+	case *wire.Typing:
+		return nil, logic.Typing(ctx, c.session.User, f.Conv)
+	case *wire.Ping:
+		return &wire.Pong{RID: r.rid}, nil
+	default:
+		return nil, impart.Errorf(impart.BadFrame, "frame %q is not understood", f.T())
+	}
+}
+
+func limitOf(limit *int) int {
+	if limit == nil {
+		return impart.DefaultLimit
+	}
+	return *limit
+}
+
+// fail answers with an error. Only what the store or the network did to us is
+// logged: a client's mistakes are the client's.
+func (c *conn) fail(rid string, err error) {
+	e := impart.AsError(err)
+	c.g.metrics.errors.WithLabelValues(string(e.Code)).Inc()
+	if e.Cause != nil {
+		c.g.log.Debug("request failed", "conn", c.name(), "code", e.Code, "err", e.Cause)
+	}
+	c.reply(&wire.ErrorFrame{RID: rid, Err: e})
+}

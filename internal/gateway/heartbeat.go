@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// silence is how many heartbeats a connection may be silent before it is closed.
+const silence = 2.5
+
+// heartbeatLoop pings connections that have been silent, closes those that do
+// not answer, and those whose token has ended.
+func (g *Gateway) heartbeatLoop() {
+	every := g.cfg.Heartbeat / 4
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, c := range g.conns.all() {
+				c.beat(now, every)
+			}
+		}
+	}
+}
+
+func (c *conn) beat(now time.Time, every time.Duration) {
+	c.mu.Lock()
+	expired := c.expires != 0 && impart.Millis(now.UnixMilli()) >= c.expires
+	paused := c.paused
+	c.mu.Unlock()
+	silent := now.Sub(time.UnixMilli(c.lastHeard.Load()))
+	heartbeat := c.g.cfg.Heartbeat
+	switch {
+	case expired:
+		c.bye(wire.ByeExpired, spread(time.Second))
+	case paused:
+		// The socket is not being read; its silence is ours.
+	case silent > time.Duration(silence*float64(heartbeat)):
+		c.bye(wire.ByeIdle, spread(time.Second))
+	case silent >= heartbeat-every/2:
+		c.send(pingFrame)
+	}
+}

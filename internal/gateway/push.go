@@ -1,0 +1,228 @@
+package gateway
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/pending"
+	"github.com/impart-im/impart/wire"
+)
+
+// maxWakes bounds the conversations that wait to be pushed; past it the sweep
+// finds the rest.
+const maxWakes = 100_000
+
+// wakes are the parts of logs that have been committed and not yet pushed, one
+// span a conversation. A conversation is with at most one pusher at a time, so
+// that its events go out in order.
+type wakes struct {
+	mu     sync.Mutex
+	ready  sync.Cond
+	spans  map[impart.ConvID]*span
+	queue  []impart.ConvID
+	closed bool
+}
+
+// span is from..head of one conversation's log; head 0 is empty.
+type span struct {
+	from, head impart.Seq
+	busy       bool // with a pusher
+}
+
+func newWakes() *wakes {
+	w := &wakes{spans: map[impart.ConvID]*span{}}
+	w.ready.L = &w.mu
+	return w
+}
+
+// add notes that from..head have committed; false when there are too many.
+func (w *wakes) add(conv impart.ConvID, from, head impart.Seq) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.spans[conv]
+	switch {
+	case s == nil && len(w.spans) >= maxWakes:
+		return false
+	case s == nil:
+		s = &span{from: from, head: head}
+		w.spans[conv] = s
+	case s.head == 0:
+		s.from, s.head = from, head
+		return true // busy: its pusher queues it again
+	default:
+		s.from, s.head = min(s.from, from), max(s.head, head)
+		return true // queued already, or busy
+	}
+	w.queue = append(w.queue, conv)
+	w.ready.Signal()
+	return true
+}
+
+// next blocks for a span; ok is false once closed.
+func (w *wakes) next() (conv impart.ConvID, from, head impart.Seq, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.queue) == 0 && !w.closed {
+		w.ready.Wait()
+	}
+	if w.closed {
+		return "", 0, 0, false
+	}
+	conv = w.queue[0]
+	if w.queue = w.queue[1:]; len(w.queue) == 0 {
+		w.queue = nil
+	}
+	s := w.spans[conv]
+	from, head = s.from, s.head
+	*s = span{busy: true}
+	return conv, from, head, true
+}
+
+// done gives a conversation back; what came meanwhile is queued.
+func (w *wakes) done(conv impart.ConvID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := w.spans[conv]
+	if s.head == 0 {
+		delete(w.spans, conv)
+		return
+	}
+	s.busy = false
+	w.queue = append(w.queue, conv)
+	w.ready.Signal()
+}
+
+func (w *wakes) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.ready.Broadcast()
+}
+
+// pushers is how many conversations are pushed at the same time.
+func pushers() int { return max(2, runtime.GOMAXPROCS(0)) }
+
+func (g *Gateway) pushLoop() {
+	for {
+		conv, from, head, ok := g.wakes.next()
+		if !ok {
+			return
+		}
+		g.pushSpan(conv, from, head)
+		g.wakes.done(conv)
+	}
+}
+
+// pushSpan reads a committed part of a log, with who may see it now, and pushes
+// it. What fails here is found by the sweep.
+func (g *Gateway) pushSpan(conv impart.ConvID, from, head impart.Seq) {
+	for from <= head {
+		ctx, cancel := context.WithTimeout(g.ctx, g.cfg.RequestTime)
+		part, err := g.cfg.Logic.Range(ctx, conv, from, head)
+		if err == nil {
+			g.pushEvents(ctx, part)
+		}
+		cancel()
+		if err != nil {
+			g.log.Warn("push: reading events failed; the sweep makes up for it", "conv", conv, "err", err)
+			g.metrics.pushFailed.Inc()
+			return
+		}
+		if !part.More || len(part.Events) == 0 {
+			return
+		}
+		from = part.Events[len(part.Events)-1].Seq + 1
+	}
+}
+
+// delivery is what one connection is about to get.
+type delivery struct {
+	c      *conn
+	frames [][]byte
+}
+
+// pushEvents sends events to every subscribed connection that may see them.
+// Each event is encoded once. The retry is registered before the frames go out,
+// so that no acknowledgement can overtake it (hole 3).
+func (g *Gateway) pushEvents(ctx context.Context, part impart.Range) {
+	if len(part.Events) == 0 || part.Audience == nil {
+		return
+	}
+	targets := g.conns.among(part.Audience)
+	if len(targets) == 0 {
+		return
+	}
+	frames := make([][]byte, len(part.Events))
+	for i := range part.Events {
+		frame := wire.Event{Event: &part.Events[i], Epoch: part.Epoch}
+		frames[i] = textFrame(frame.Append)
+	}
+	now := time.Now()
+	deliveries := make([]delivery, 0, len(targets))
+	entries := make([]pending.Entry, 0, len(targets))
+	for _, t := range targets {
+		mine, first, last := t.visible(part.Events, frames)
+		if last == 0 {
+			continue
+		}
+		t.c.mu.Lock()
+		live := t.c.subscribed && t.c.stage == open
+		if live {
+			if entry, register := t.c.pushing(part.Audience.Conv, first, last, now); register {
+				entries = append(entries, entry)
+			}
+		}
+		t.c.mu.Unlock()
+		if live && len(mine) > 0 {
+			deliveries = append(deliveries, delivery{t.c, mine})
+		}
+	}
+	if len(entries) > 0 {
+		g.note(g.cfg.Pending.Register(ctx, entries...))
+	}
+	for _, d := range deliveries {
+		if d.c.push(d.frames) {
+			g.metrics.pushes.Add(float64(len(d.frames)))
+		}
+		if fault.Planted(fault.AckOnPush) {
+			g.cfg.Logic.Ack(ctx, impart.Ack{Session: d.c.session, Items: []impart.AckItem{{Conv: part.Audience.Conv, Seq: part.Events[len(part.Events)-1].Seq}}})
+		}
+	}
+}
+
+// visible picks the frames that the connection gets, and the first and the last
+// seq that its user may see (0: none). The connection that sent an event gets no frame for
+// it, but owes an acknowledgement all the same.
+func (t target) visible(events []impart.Event, frames [][]byte) (mine [][]byte, first, last impart.Seq) {
+	plain := true // every event goes to this connection
+	for i := range events {
+		ev := &events[i]
+		sees := t.periods.Sees(ev) || fault.Planted(fault.SeesAllPush)
+		if sees {
+			last = ev.Seq
+			if first == 0 {
+				first = last
+			}
+		}
+		own := ev.Device != "" && ev.Device == t.c.session.Device && ev.Sender == t.c.session.User
+		switch {
+		case sees && !own && plain:
+			continue
+		case plain:
+			plain = false
+			mine = slices.Clone(frames[:i])
+		}
+		if sees && !own {
+			mine = append(mine, frames[i])
+		}
+	}
+	if plain {
+		return frames, first, last
+	}
+	return mine, first, last
+}

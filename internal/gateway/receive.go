@@ -1,0 +1,108 @@
+package gateway
+
+import (
+	"errors"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// maxGreeting bounds the first frame: before its hello, a peer costs little.
+const maxGreeting = 64 << 10
+
+// receive is the reading goroutine: it takes messages off the socket and leaves
+// their meaning to work. It ends when the connection does.
+func (c *conn) receive(early []byte) {
+	defer c.end()
+	_ = c.nc.SetReadDeadline(time.Now().Add(c.g.cfg.HelloTime))
+	reader := newFrameReader(c.nc, early, c)
+	for {
+		limit, ok := c.waitForRoom()
+		if !ok {
+			c.lastWords(reader)
+			return
+		}
+		message, err := reader.next(limit)
+		if err != nil {
+			c.readFailed(err)
+			c.lastWords(reader)
+			return
+		}
+		c.enqueue(message)
+	}
+}
+
+// waitForRoom blocks while the connection has all the requests in flight that
+// it may have: TCP then pushes back, and nothing is refused (hole 15). Before
+// the hello is answered there is room for one.
+func (c *conn) waitForRoom() (limit int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case c.stage >= leaving:
+			return 0, false
+		case c.quieting: // no more requests
+		case c.stage == greeting && c.inflight == 0:
+			return maxGreeting, true
+		case c.stage == open && c.inflight < c.g.cfg.MaxInflight && c.inBytes < c.g.cfg.MaxFrame:
+			return maxMessage, true
+		}
+		c.paused = true
+		c.room.Wait()
+		c.paused = false
+		c.heard() // not being read is no silence of the client's
+	}
+}
+
+// enqueue hands a message to the working goroutine, which it starts if there is none.
+func (c *conn) enqueue(message []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stage >= leaving {
+		return
+	}
+	c.inbox = append(c.inbox, message)
+	c.inflight++
+	c.inBytes += len(message)
+	if !c.working {
+		c.working = true
+		c.g.sockets.Go(c.work)
+	}
+}
+
+// readFailed says goodbye in the way that the reason asks for.
+func (c *conn) readFailed(err error) {
+	var closing *closeError
+	c.mu.Lock()
+	stage := c.stage
+	c.mu.Unlock()
+	switch {
+	case errors.As(err, &closing):
+		c.leave(closeFrame(closing.code, closing.reason))
+	case stage == greeting && isTimeout(err):
+		c.refuse("", unauthenticated("no hello within %v of connecting", c.g.cfg.HelloTime))
+	default:
+		c.cut()
+	}
+}
+
+// lastWords reads on, to no effect, until the client's close frame, so that
+// what was queued can still be written.
+func (c *conn) lastWords(reader *frameReader) {
+	_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
+	for range 10_000 {
+		_, err := reader.next(maxMessage)
+		if err != nil && !errors.Is(err, errNotText) && !errors.Is(err, errNotUTF8) {
+			break
+		}
+	}
+	c.out.waitEmpty()
+}
+
+// refuse answers with UNAUTHENTICATED, the one error that closes.
+func (c *conn) refuse(rid string, e *impart.Error) {
+	frame := wire.ErrorFrame{RID: rid, Err: e}
+	c.leave(textFrame(frame.Append), closeFrame(unauthenticatedStatus, string(e.Code)))
+}
