@@ -1,0 +1,89 @@
+# Everything CI does is a target here. `make` lists them.
+#
+#   GO        the go command                   FUZZTIME  per fuzz target, for make fuzz
+#   TESTFLAGS more flags for go test, e.g. TESTFLAGS='-run Pull -v'
+#   RUNS SEED for make random
+#   BENCH     pattern for make bench
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check fuzz bench random ci docs clean
+
+GO        ?= go
+FUZZTIME  ?= 30s
+RUNS      ?= 2000
+SEED      ?=
+BENCH     ?= .
+TESTFLAGS ?=
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# What drives the real binary from outside is everything under test/ and the
+# browser test of the page; all else is tested with the race detector.
+OUTSIDE := ./test/...
+INSIDE   = $$($(GO) list ./... | grep -v '/test/')
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/impart
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/impart ./cmd/impart
+
+run: ## run the server with its defaults: http://127.0.0.1:8080
+	$(GO) run ./cmd/impart serve
+
+test: fmt-check vet lint shell-check assets-check test-go test-blackbox ## everything, as CI does (needs Chromium; up to 15 minutes)
+
+test-short: ## only what needs Go, and is quick
+	$(GO) test -short $(TESTFLAGS) ./...
+
+vet: ## go vet, with and without fault points
+	$(GO) vet ./...
+	$(GO) vet -tags fault ./...
+
+lint: ## staticcheck, pinned in tools/go.mod; the checks and their reasons are in staticcheck.conf
+	$(GO) build -C tools -o ../bin/staticcheck honnef.co/go/tools/cmd/staticcheck
+	bin/staticcheck ./...
+	bin/staticcheck -tags fault ./...
+
+fmt: ## format all Go files
+	gofmt -s -w $$(git ls-files '*.go')
+
+fmt-check:
+	@bad=$$(gofmt -s -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not formatted (make fmt):"; echo "$$bad"; exit 1; fi
+
+tidy-check: ## go.mod and go.sum hold what is needed and nothing else
+	$(GO) mod tidy -diff
+	cd tools && $(GO) mod tidy -diff
+
+assets-check: ## the files of the web page
+	@scripts/check-assets.sh
+
+shell-check: ## the shell scripts
+	@scripts/check-shell.sh
+
+test-go: ## unit and component tests, with the race detector
+	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
+
+test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, the page in a browser
+	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
+	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
+
+fuzz: ## every fuzz test for FUZZTIME
+	@scripts/fuzz.sh $(FUZZTIME)
+
+bench: ## the benchmarks; BENCH narrows them
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./...
+
+random: ## long random-schedule test: RUNS runs from SEED
+	IMPART_RUNS=$(RUNS) IMPART_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run Random $(OUTSIDE)
+
+docs: ## write the settings table of docs/operations.md anew
+	$(GO) test ./cmd/impart -run '^TestOperationsTable$$' -update
+
+ci: ## what .ci/run does, in this folder
+	.ci/run
+
+clean: ## remove what was built and the data of a trial run
+	rm -rf bin impart-data .cache
