@@ -41,7 +41,7 @@ type Config struct {
 	Registerer prometheus.Registerer // where this package's metrics go; nil: a registry of its own
 
 	Origins auth.Origins  // beside the own host
-	MaxBody int           // bytes of a message body; 0: 65,536
+	MaxBody int           // bytes of a message body, which Logic enforces and the OpenAPI document tells; 0: 65,536
 	Timeout time.Duration // of one request; 0: 30 s
 	Log     *slog.Logger  // nil: nothing is logged
 	Version string        // shown in the OpenAPI document; "": dev
@@ -64,7 +64,26 @@ const (
 	Fail State = "fail" // not ready
 )
 
-// New makes the handler of every HTTP path.
+// New makes the handler of every HTTP path. It panics when Logic, Admin or Auth
+// is missing: no configuration of an operator can cause that.
 func New(config Config) http.Handler {
-	return http.NotFoundHandler()
+	if config.Logic == nil || config.Admin == nil || config.Auth == nil {
+		panic("api: Logic, Admin and Auth are needed")
+	}
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	if config.Timeout <= 0 {
+		config.Timeout = 30 * time.Second
+	}
+	if config.MaxBody <= 0 {
+		config.MaxBody = 64 << 10
+	}
+	if config.Version == "" {
+		config.Version = "dev"
+	}
+	counted := newMetrics(&config)
+	s := &server{Config: config, metrics: counted, mux: http.NewServeMux()}
+	s.mount(s.routes())
+	return s
 }
