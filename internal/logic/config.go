@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,7 +66,7 @@ func (c Config) Validate() error {
 	fault(c.MaxBody < 0 || c.MaxBody > HighestMaxBody,
 		"MaxBody is %d bytes: it must be 1..%d, so that one message fits into a frame", c.MaxBody, HighestMaxBody)
 	fault(c.SendBurst < 0, "SendBurst is %d: it must be at least 1, or 0 for twice the rate", c.SendBurst)
-	fault(c.SendRate != c.SendRate, "SendRate is not a number")
+	fault(math.IsNaN(c.SendRate), "SendRate is not a number")
 	fault(c.Retention < 0, "Retention is %v: it must be positive, or 0 to keep events for ever", c.Retention)
 	fault(c.DedupRetention < 0, "DedupRetention is %v: it must be positive, or 0 to keep dedup rows for ever", c.DedupRetention)
 	return errors.Join(faults...)

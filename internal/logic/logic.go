@@ -7,13 +7,42 @@ package logic
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/store"
 )
 
 // Service implements [impart.Logic] and [impart.Admin]. Its methods are safe
 // for concurrent use.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg     Config
+	store   store.Store
+	bus     bus.Bus
+	log     *slog.Logger
+	metrics *metrics
+
+	budgets   *budgets
+	users     *cache[impart.UserID, knownUser]
+	audiences *cache[impart.ConvID, knownAudience]
+	epoch     knownEpoch
+
+	failures rate.Sometimes // keeps a broken store from flooding the log
+
+	stop    context.CancelFunc // ends the background work
+	running sync.WaitGroup     // the background work
+	closing sync.Once
+	unlearn func() // ends the subscription
+}
 
 var (
 	_ impart.Logic = (*Service)(nil)
@@ -23,91 +52,150 @@ var (
 // New starts a service; the error says what is wrong with the configuration.
 func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("logic: %w", err)
 	}
-	return &Service{cfg: cfg.withDefaults()}, nil
+	cfg = cfg.withDefaults()
+	s := &Service{
+		cfg:       cfg,
+		store:     cfg.Store,
+		bus:       cfg.Bus,
+		log:       cfg.Log,
+		metrics:   newMetrics(cfg.Store),
+		budgets:   newBudgets(cfg.SendRate, cfg.SendBurst),
+		users:     newCache[impart.UserID, knownUser](cachedUsers),
+		audiences: newCache[impart.ConvID, knownAudience](cachedMembers),
+		failures:  rate.Sometimes{First: 10, Interval: time.Second},
+	}
+	if err := s.metrics.register(cfg.Metrics); err != nil {
+		return nil, fmt.Errorf("logic: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.unlearn = s.bus.Subscribe(s.learn)
+	s.startCleaning(ctx)
+	return s, nil
 }
 
 // Close ends the background work and returns when it has ended. Requests under
 // way are not waited for: stop what calls the service first, and close the bus
 // and the store after it.
-func (s *Service) Close() error { return nil }
+func (s *Service) Close() error {
+	s.closing.Do(func() {
+		s.stop()
+		s.unlearn()
+		s.running.Wait()
+		s.metrics.unregister()
+	})
+	return nil
+}
 
-var errSoon = impart.Errorf(impart.Unavailable, "not built yet")
+// learn keeps the caches honest with what other nodes have done.
+func (s *Service) learn(m bus.Message) {
+	switch m.Kind {
+	case bus.Revoked:
+		s.users.drop(m.User)
+	case bus.EpochRaised:
+		s.epoch.saw(m.Epoch)
+	case bus.Missed:
+		s.users.clear()
+		s.epoch.forget()
+	case bus.Wake, bus.Receipt, bus.Typing, bus.Takeover:
+		// Nothing is kept here that these would change.
+	}
+}
 
-func (s *Service) Hello(ctx context.Context, hello impart.Hello) (impart.Welcome, error) {
-	return impart.Welcome{}, errSoon
+// now is the time in milliseconds.
+func (s *Service) now() impart.Millis { return impart.Millis(s.cfg.Now().UnixMilli()) }
+
+// stamp is the id and the time of a new event. Ids rise strictly within the
+// process, whatever the clock does.
+func (s *Service) stamp() (impart.MID, impart.Millis) {
+	// The error is that of crypto/rand, which ends the process instead of failing.
+	return impart.MID(uuid.Must(uuid.NewV7()).String()), s.now()
 }
-func (s *Service) Visit(ctx context.Context, id impart.Identity, device impart.DeviceID, install string) (impart.Session, error) {
-	return impart.Session{}, errSoon
+
+// publish tells every node. A caller that has gone away does not stop it: what
+// has committed is news to everybody else.
+func (s *Service) publish(ctx context.Context, messages ...bus.Message) {
+	if len(messages) == 0 {
+		return
+	}
+	s.bus.Publish(context.WithoutCancel(ctx), messages...)
+	for i := range messages {
+		switch messages[i].Kind {
+		case bus.Wake:
+			s.metrics.wakes.Inc()
+		case bus.Receipt:
+			s.metrics.receipts.Inc()
+		default:
+			// The others are as rare as what causes them, or counted where they end.
+		}
+	}
 }
-func (s *Service) Authorize(ctx context.Context, id impart.Identity) error { return errSoon }
-func (s *Service) Epoch(ctx context.Context) (impart.Epoch, error)         { return 0, errSoon }
-func (s *Service) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
-	return make([]impart.Sent, len(sends))
+
+// answer is err as it leaves the service: nil, or an [impart.Error]. What the
+// store could not carry out is logged here, once, and nowhere else.
+func (s *Service) answer(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := impart.AsError(err)
+	s.metrics.refused.WithLabelValues(op, string(e.Code)).Inc()
+	switch e.Code {
+	case impart.EpochChanged:
+		s.epoch.saw(e.Epoch)
+	case impart.Unavailable:
+		s.unfinished(ctx, op, err)
+	default:
+		// A refusal is between the server and who asked.
+	}
+	return e
 }
-func (s *Service) Recall(ctx context.Context, recall impart.Recall) (impart.Sent, error) {
-	return impart.Sent{}, errSoon
+
+// unfinished logs that the store did not finish a request. A caller that went
+// away is no news.
+func (s *Service) unfinished(ctx context.Context, op string, err error) {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return
+	}
+	s.failures.Do(func() {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "the store did not finish a request", slog.String("op", op), slog.Any("err", err))
+	})
 }
-func (s *Service) Sync(ctx context.Context, sync impart.Sync) (impart.Page, error) {
-	return impart.Page{}, errSoon
+
+// epochAge is how long a known epoch is taken for the current one without
+// asking. No write rests on it: the store checks the epoch of each itself.
+const epochAge = time.Second
+
+// knownEpoch is the highest epoch seen.
+type knownEpoch struct {
+	value atomic.Int64
+	asked atomic.Int64 // when the store was last asked, in ms; 0: ask now
 }
-func (s *Service) Pull(ctx context.Context, pull impart.Pull) (impart.Pulled, error) {
-	return impart.Pulled{}, errSoon
+
+func (k *knownEpoch) saw(epoch impart.Epoch) {
+	for {
+		known := k.value.Load()
+		if int64(epoch) <= known || k.value.CompareAndSwap(known, int64(epoch)) {
+			return
+		}
+	}
 }
-func (s *Service) Convs(ctx context.Context, convs impart.Convs) (impart.ConvsPage, error) {
-	return impart.ConvsPage{}, errSoon
-}
-func (s *Service) Ack(ctx context.Context, ack impart.Ack) []impart.Acked {
-	return make([]impart.Acked, len(ack.Items))
-}
-func (s *Service) Read(ctx context.Context, read impart.Read) (impart.Seq, error) { return 0, errSoon }
-func (s *Service) Who(ctx context.Context, who impart.Who) (impart.Report, error) {
-	return impart.Report{}, errSoon
-}
-func (s *Service) Typing(ctx context.Context, user impart.UserID, conv impart.ConvID) error {
-	return errSoon
-}
-func (s *Service) Range(ctx context.Context, conv impart.ConvID, from, through impart.Seq) (impart.Range, error) {
-	return impart.Range{}, errSoon
-}
-func (s *Service) Lagging(ctx context.Context, session impart.Session, all bool, limit int) (impart.LaggingPage, error) {
-	return impart.LaggingPage{}, errSoon
-}
-func (s *Service) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error) {
-	return nil, errSoon
-}
-func (s *Service) Written(ctx context.Context, since impart.Millis) (impart.Written, error) {
-	return impart.Written{}, errSoon
-}
-func (s *Service) PutUser(ctx context.Context, user impart.UserID, disabled *bool) (impart.UserInfo, error) {
-	return impart.UserInfo{}, errSoon
-}
-func (s *Service) RevokeUser(ctx context.Context, user impart.UserID) (impart.UserInfo, error) {
-	return impart.UserInfo{}, errSoon
-}
-func (s *Service) User(ctx context.Context, user impart.UserID) (impart.UserInfo, error) {
-	return impart.UserInfo{}, errSoon
-}
-func (s *Service) PutConversation(ctx context.Context, spec impart.ConvSpec) (impart.ConvInfo, bool, error) {
-	return impart.ConvInfo{}, false, errSoon
-}
-func (s *Service) Conversation(ctx context.Context, conv impart.ConvID) (impart.ConvInfo, error) {
-	return impart.ConvInfo{}, errSoon
-}
-func (s *Service) PutMember(ctx context.Context, conv impart.ConvID, member impart.Member) (impart.ConvInfo, error) {
-	return impart.ConvInfo{}, errSoon
-}
-func (s *Service) RemoveMember(ctx context.Context, conv impart.ConvID, user impart.UserID) (impart.ConvInfo, error) {
-	return impart.ConvInfo{}, errSoon
-}
-func (s *Service) Delivery(ctx context.Context, conv impart.ConvID, seq impart.Seq) (impart.Delivery, error) {
-	return impart.Delivery{}, errSoon
-}
-func (s *Service) Devices(ctx context.Context, device impart.DeviceID, user impart.UserID) ([]impart.DeviceInfo, error) {
-	return nil, errSoon
-}
-func (s *Service) RaiseEpoch(ctx context.Context) (impart.Epoch, error) { return 0, errSoon }
-func (s *Service) Audience(ctx context.Context, conv impart.ConvID) (*impart.Audience, error) {
-	return nil, errSoon
+
+func (k *knownEpoch) forget() { k.asked.Store(0) }
+
+// Epoch implements [impart.Sessions]. It is at most a second old.
+func (s *Service) Epoch(ctx context.Context) (impart.Epoch, error) {
+	now := s.now()
+	asked := impart.Millis(s.epoch.asked.Load())
+	if asked != 0 && now >= asked && now-asked < impart.Millis(epochAge.Milliseconds()) {
+		return impart.Epoch(s.epoch.value.Load()), nil
+	}
+	meta, err := s.store.Meta(ctx)
+	if err != nil {
+		return 0, s.answer(ctx, "epoch", err)
+	}
+	s.epoch.saw(meta.Epoch)
+	s.epoch.asked.Store(int64(now))
+	return impart.Epoch(s.epoch.value.Load()), nil
 }

@@ -1,0 +1,103 @@
+package logic
+
+import (
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/impart-im/impart/internal/store"
+)
+
+// metrics are all that the service counts. Names and the label of
+// im_dedup_hit_total are seed 002's where it has them.
+type metrics struct {
+	registry prometheus.Registerer // nil: registered nowhere
+	all      []prometheus.Collector
+	theirs   []prometheus.Collector // those of all that registry has taken
+
+	stored      prometheus.Counter
+	recalled    prometheus.Counter
+	dedupHit    *prometheus.CounterVec
+	refused     *prometheus.CounterVec
+	sendSeconds prometheus.Histogram
+	sendItems   prometheus.Histogram
+	wakes       prometheus.Counter
+	receipts    prometheus.Counter
+	acked       prometheus.Counter
+	audiences   *prometheus.CounterVec
+	removed     *prometheus.CounterVec
+	cleanFailed prometheus.Counter
+}
+
+func newMetrics(st store.Store) *metrics {
+	m := &metrics{
+		stored:   counter("im_messages_stored_total", "Messages whose transaction has committed."),
+		recalled: counter("im_messages_recalled_total", "Messages that were taken back."),
+		dedupHit: counters("im_dedup_hit_total", "Sends and recalls that an earlier attempt had stored already.", "key"),
+		refused:  counters("im_refused_total", "Requests that were refused, by request and error code.", "op", "code"),
+		sendSeconds: histogram("im_send_seconds", "Time from a batch of sends to its commit, in seconds.",
+			prometheus.ExponentialBuckets(0.000_25, 2, 16)),
+		sendItems: histogram("im_send_items", "Sends that came in one batch.", prometheus.ExponentialBuckets(1, 4, 6)),
+		wakes:     counter("im_wakes_total", "Wake-ups published after a commit."),
+		receipts:  counter("im_receipts_total", "Receipts published after a cursor moved."),
+		acked:     counter("im_cursors_moved_total", "Delivery cursors that an acknowledgement moved."),
+		audiences: counters("im_audience_total", "Look-ups of who may see a conversation, by where they were found.", "from"),
+		removed:   counters("im_retention_removed_total", "Rows removed because of their age, by table.", "table"),
+		cleanFailed: counter("im_retention_failed_total",
+			"Rounds of removing old rows that the store did not finish; the next round goes on."),
+	}
+	m.dedupHit.WithLabelValues("client_msg_id")
+	m.all = []prometheus.Collector{
+		m.stored, m.recalled, m.dedupHit, m.refused, m.sendSeconds, m.sendItems, m.wakes, m.receipts, m.acked,
+		m.audiences, m.removed, m.cleanFailed,
+		reading("im_store_commits_total", "Transactions that wrote.", func(s store.Stats) float64 { return float64(s.Commits) }, st),
+		reading("im_store_items_total", "Appends, acknowledgements and others that shared them.", func(s store.Stats) float64 { return float64(s.Items) }, st),
+		reading("im_store_reads_total", "Transactions that only read.", func(s store.Stats) float64 { return float64(s.Reads) }, st),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_store_queue", Help: "Items that wait for a commit now."},
+			func() float64 { return float64(st.Stats().Queue) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_store_slowest_commit_seconds", Help: "The longest commit of late, in seconds."},
+			func() float64 { return float64(st.Stats().Slowest) / 1000 }),
+	}
+	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+}
+
+// reading is a counter that the store keeps itself.
+func reading(name, help string, of func(store.Stats) float64, st store.Store) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return of(st.Stats()) })
+}
+
+// register adds the metrics to registry; nil is fine.
+func (m *metrics) register(registry prometheus.Registerer) error {
+	if registry == nil {
+		return nil
+	}
+	m.registry = registry
+	for _, collector := range m.all {
+		if err := registry.Register(collector); err != nil {
+			m.unregister()
+			return fmt.Errorf("registering metrics: %w", err)
+		}
+		m.theirs = append(m.theirs, collector)
+	}
+	return nil
+}
+
+// unregister takes back what register has added, and nothing of anybody else.
+func (m *metrics) unregister() {
+	for _, collector := range m.theirs {
+		m.registry.Unregister(collector)
+	}
+	m.theirs = nil
+}
