@@ -55,7 +55,7 @@ func (d *date) millis() impart.Millis { return impart.Millis(math.Floor(float64(
 // numeric is d for the library's checks; nil for nil.
 func (d *date) numeric() (*jwt.NumericDate, error) {
 	if d == nil {
-		return nil, nil //nolint:nilnil // the library's own way to say that a claim is absent
+		return nil, nil // the library's own way to say that a claim is absent
 	}
 	if !(*d >= 0 && *d <= maxDate) {
 		return nil, errDate
