@@ -1,0 +1,58 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/impart-im/impart/internal/pending"
+)
+
+// config is the effective configuration of a server. It is only ever filled
+// from the table in settings.go, which holds the defaults.
+type config struct {
+	Listen         string // host:port; port 0 picks a free one
+	AllowPlaintext bool
+	TLSCert        string // path of a PEM file, or ""
+	TLSKey         string
+	Origins        []string // scheme://host[:port]
+	Pprof          string   // host:port on loopback, or ""
+
+	Store          string // sqlite:PATH
+	AllowUnsafe    bool
+	Retention      time.Duration // 0: for ever
+	DedupRetention time.Duration // 0: for ever
+
+	Auth       authConfig
+	AdminToken string
+
+	MaxBody      int // bytes
+	MaxInflight  int // requests without a reply, per connection
+	MaxConns     int // 0: as many as the process may have file descriptors
+	RateSend     int // messages per second and user; 0: no limit
+	RateBurst    int
+	RecallWindow time.Duration
+
+	Sweep     time.Duration
+	Retry     pending.Ladder
+	Heartbeat time.Duration
+	GatewayID string // "": host name and random
+
+	LogLevel  slog.Level
+	LogFormat string // auto, text or json
+	Fault     string
+}
+
+// authConfig says whose tokens are believed. The zero value is the open dev
+// login, which is only for loopback.
+type authConfig struct {
+	HMACSecret string
+	PublicKey  string // PEM text, or the path of a PEM file
+	JWKSURL    string
+	Issuer     string
+	Audience   string
+}
+
+// devLogin reports whether nothing is set that could check a token.
+func (a authConfig) devLogin() bool {
+	return a.HMACSecret == "" && a.PublicKey == "" && a.JWKSURL == ""
+}

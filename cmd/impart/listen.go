@@ -1,0 +1,149 @@
+package main
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Limits of the HTTP side. A connection that became a WebSocket leaves them and
+// is counted by the gateway.
+const (
+	headerTimeout  = 5 * time.Second
+	requestTimeout = time.Minute
+	idleTimeout    = 90 * time.Second
+	maxHeader      = 32 << 10
+	certCheck      = 30 * time.Second
+)
+
+// listen opens the address of the server; the error says what to do.
+func listen(addr string) (net.Listener, error) {
+	ln, err := net.Listen("tcp", addr)
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("IM_LISTEN (--listen): the address %s is in use: stop the other server, or choose another one, such as --listen 127.0.0.1:0 for any free port", addr)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("IM_LISTEN (--listen): %s needs a right that this user does not have: choose a port from 1024, or give the binary cap_net_bind_service", addr)
+	default:
+		return nil, fmt.Errorf("IM_LISTEN (--listen): %s cannot be listened on: %w", addr, err)
+	}
+}
+
+// newHTTPServer serves handler within the limits above. conns is the number of
+// connections that are not, or not yet, WebSockets.
+func newHTTPServer(handler http.Handler, conns int, log *slog.Logger) *http.Server {
+	gate := &connGate{limit: int64(conns)}
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      requestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ConnState:         gate.state,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// connGate closes new connections past a limit.
+type connGate struct {
+	limit int64
+	count atomic.Int64
+}
+
+func (g *connGate) state(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if g.count.Add(1) > g.limit {
+			_ = c.Close()
+		}
+	case http.StateHijacked, http.StateClosed:
+		g.count.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
+}
+
+// certificate reads the pair of files, and again once they have changed, so
+// that a renewed certificate needs no restart.
+type certificate struct {
+	certFile, keyFile string
+	log               *slog.Logger
+
+	mu      sync.Mutex // guards what follows
+	pair    *tls.Certificate
+	changed time.Time
+	checked time.Time
+}
+
+func tlsConfig(c *config, log *slog.Logger) (*tls.Config, error) {
+	if c.TLSCert == "" {
+		return nil, nil
+	}
+	cert := &certificate{certFile: c.TLSCert, keyFile: c.TLSKey, log: log}
+	if err := cert.read(); err != nil {
+		return nil, usagef("IM_TLS_CERT and IM_TLS_KEY (--tls-cert, --tls-key): should be PEM files that belong together: %w", err)
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.get}, nil
+}
+
+// read loads the files. The caller holds mu, or is the only one.
+func (c *certificate) read() error {
+	info, err := os.Stat(c.certFile)
+	if err != nil {
+		return err
+	}
+	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+	if err != nil {
+		return err
+	}
+	c.pair, c.changed, c.checked = &pair, info.ModTime(), time.Now()
+	return nil
+}
+
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.checked) < certCheck {
+		return c.pair, nil
+	}
+	c.checked = time.Now()
+	if info, err := os.Stat(c.certFile); err != nil || info.ModTime().Equal(c.changed) {
+		return c.pair, nil
+	}
+	if err := c.read(); err != nil {
+		// The old pair goes on: a renewal may be half written.
+		c.log.Error("the changed certificate cannot be read; the old one stays", "error", err)
+	} else {
+		c.log.Info("certificate read again", "file", c.certFile)
+	}
+	return c.pair, nil
+}
+
+// profiles serves Go's profiles on an address of their own.
+func profiles(addr string, log *slog.Logger) (*http.Server, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("IM_PPROF (--pprof): %s cannot be listened on: %w", addr, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout}
+	go func() { _ = server.Serve(ln) }()
+	log.Info("profiles", "address", "http://"+ln.Addr().String()+"/debug/pprof/")
+	return server, nil
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/impart-im/impart/internal/api"
+	"github.com/impart-im/impart/internal/auth"
+	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/gateway"
+	"github.com/impart-im/impart/internal/logic"
+	"github.com/impart-im/impart/internal/pending"
+	"github.com/impart-im/impart/internal/store"
+	"github.com/impart-im/impart/internal/store/sqlstore"
+	"github.com/impart-im/impart/web"
+)
+
+// parts are the pieces of one server, in the order in which they are made.
+type parts struct {
+	store    store.Store
+	bus      bus.Bus
+	verifier *auth.Verifier
+	logic    *logic.Service
+	gateway  *gateway.Gateway
+	handler  http.Handler
+
+	unsafe   []store.Setting // what the store cannot keep, if the operator allowed that
+	draining atomic.Bool
+	closers  []func() error // in the order of making; closed from the end
+}
+
+// newParts makes every part. On an error it closes what it had made.
+func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *parts, err error) {
+	p := &parts{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := p.openStore(ctx, c, log); err != nil {
+		return nil, err
+	}
+	local := bus.NewLocal()
+	p.bus = local
+	p.closers = append(p.closers, local.Close)
+	authConfig, err := c.Auth.verifierConfig(log)
+	if err != nil {
+		return nil, err
+	}
+	if p.verifier, err = auth.New(ctx, authConfig); err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, func() error { p.verifier.Close(); return nil })
+	if p.logic, err = logic.New(c.logicConfig(p, log, registry)); err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, p.logic.Close)
+	if p.gateway, err = gateway.New(c.gatewayConfig(p, log, registry, conns)); err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, p.gateway.Close)
+	p.handler = api.New(c.apiConfig(p, log, registry))
+	return p, nil
+}
+
+// openStore opens the store and refuses one that cannot keep its word.
+func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) error {
+	folder := filepath.Dir(storePath(c.Store))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("IM_STORE (--store): the folder cannot be made: %w", err)
+	}
+	opened, err := sqlstore.Open(ctx, c.Store, sqlstore.Options{Log: log})
+	if err != nil {
+		return storeError(c.Store, err)
+	}
+	p.store = opened
+	p.closers = append(p.closers, opened.Close)
+	settings, err := opened.Settings(ctx)
+	if err != nil {
+		return fmt.Errorf("the store does not tell its settings: %w", err)
+	}
+	for _, s := range settings {
+		if s.Safe {
+			continue
+		}
+		p.unsafe = append(p.unsafe, s)
+		if !c.AllowUnsafe {
+			return fmt.Errorf("the store's %s is %s and should be %s: %s; change it, or set IM_ALLOW_UNSAFE_DURABILITY=true to lose messages knowingly",
+				s.Name, s.Value, s.Want, s.Why)
+		}
+		log.Error("the store can lose messages that were answered with sent", "setting", s.Name, "value", s.Value, "want", s.Want)
+	}
+	return nil
+}
+
+// storeError says in one line what to do about a store that does not open.
+func storeError(dsn string, err error) error {
+	path := storePath(dsn)
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "locked") || strings.Contains(text, "busy") || strings.Contains(text, "in use"):
+		return fmt.Errorf("the store %s is in use by another process: stop that one, or set IM_STORE to another path (%w)", path, err)
+	case errors.Is(err, os.ErrPermission) || strings.Contains(text, "readonly") || strings.Contains(text, "unable to open"):
+		return fmt.Errorf("the store %s cannot be written: check who owns it, or set IM_STORE to another path (%w)", path, err)
+	case strings.Contains(text, "not a database") || strings.Contains(text, "malformed"):
+		return fmt.Errorf("the store %s is damaged or no database of this server: restore a backup, or set IM_STORE to another path (%w)", path, err)
+	}
+	return fmt.Errorf("the store %s does not open: %w", path, err)
+}
+
+func (a authConfig) verifierConfig(log *slog.Logger) (auth.Config, error) {
+	key, err := publicKeyPEM(a.PublicKey)
+	if err != nil {
+		return auth.Config{}, usagef("IM_AUTH_PUBLIC_KEY (--auth-public-key): the file cannot be read: %w", err)
+	}
+	return auth.Config{
+		HMACSecret: []byte(a.HMACSecret), PublicKeyPEM: key, JWKSURL: a.JWKSURL,
+		Issuer: a.Issuer, Audience: a.Audience, Log: log,
+	}, nil
+}
+
+func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Registerer) logic.Config {
+	lc := logic.Config{
+		Store: p.store, Bus: p.bus,
+		MaxBody: c.MaxBody, RecallWindow: c.RecallWindow,
+		SendRate: float64(c.RateSend), SendBurst: c.RateBurst,
+		Retention: c.Retention, DedupRetention: c.DedupRetention,
+		Log: log, Metrics: registry,
+	}
+	// Here 0 means no bound; there it means the default, and less than 0 no bound.
+	if c.RecallWindow == 0 {
+		lc.RecallWindow = -1
+	}
+	if c.RateSend == 0 {
+		lc.SendRate = -1
+	}
+	return lc
+}
+
+func (c *config) gatewayConfig(p *parts, log *slog.Logger, registry prometheus.Registerer, conns int) gateway.Config {
+	return gateway.Config{
+		Logic: p.logic, Bus: p.bus, Pending: pending.NewLocal(),
+		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(),
+		MaxBody: c.MaxBody, MaxInflight: c.MaxInflight, MaxConns: conns,
+		Sweep: c.Sweep, Ladder: c.Retry, Heartbeat: c.Heartbeat,
+		Log: log, Metrics: registry,
+	}
+}
+
+// allow judges the page that a handshake comes from. In the dev login only this
+// machine's own names are answered, or any page could make its name point here.
+func (c *config) allow(r *http.Request) bool {
+	if c.Auth.devLogin() && !auth.LoopbackHost(r) {
+		return false
+	}
+	return auth.Origins(c.Origins).Allow(r)
+}
+
+func (c *config) apiConfig(p *parts, log *slog.Logger, registry *prometheus.Registry) api.Config {
+	return api.Config{
+		Logic: p.logic, Admin: p.logic, Auth: p.verifier,
+		AdminToken: c.AdminToken, AdminOpen: c.AdminToken == "" && c.Auth.devLogin() && loopback(c.Listen),
+		Gateway: p.gateway, Web: web.Handler(), Ready: p.ready,
+		Gatherer: registry, Registerer: registry,
+		Origins: c.Origins, MaxBody: c.MaxBody, Log: log, Version: buildInfo().String(),
+	}
+}
+
+// ready says how each part is. Its details are public.
+func (p *parts) ready(ctx context.Context) []api.Check {
+	checks := []api.Check{
+		check("server", p.drainingError(), "shutting down"),
+		check("store", p.store.Ping(ctx), "does not answer"),
+		check("bus", p.bus.Health(), "carries no wake-ups"),
+		check("gateway", p.gateway.Health(), "takes no connections"),
+		check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"),
+	}
+	if len(p.unsafe) > 0 {
+		checks = append(checks, api.Check{Name: "durability", State: api.Warn,
+			Detail: "sent messages can be lost: the store's " + p.unsafe[0].Name + " should be " + p.unsafe[0].Want})
+	}
+	return checks
+}
+
+func (p *parts) drainingError() error {
+	if p.draining.Load() {
+		return errors.New("draining")
+	}
+	return nil
+}
+
+func check(name string, err error, detail string) api.Check {
+	if err != nil {
+		return api.Check{Name: name, State: api.Fail, Detail: detail}
+	}
+	return api.Check{Name: name, State: api.OK}
+}
+
+// close closes what was made, the last first. It may be called once.
+func (p *parts) close() error {
+	var errs []error
+	for i := len(p.closers) - 1; i >= 0; i-- {
+		errs = append(errs, p.closers[i]())
+	}
+	p.closers = nil
+	return errors.Join(errs...)
+}
+
+// gatewayID is the name of this process in logs.
+func (c *config) gatewayID() string {
+	if c.GatewayID != "" {
+		return c.GatewayID
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "impart"
+	}
+	var random [3]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return host + "-" + hex.EncodeToString(random[:])
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// drainTime is how long a shutdown waits for requests and connections; what is
+// left then is cut. The process has ended by exitTime after the signal.
+const (
+	drainTime = 7 * time.Second
+	exitTime  = 9500 * time.Millisecond
+)
+
+func serveCommand(env streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the server",
+		Long: "Runs everything in one process. With no settings it keeps messages in ./impart-data, listens on 127.0.0.1:8080, and lets anybody on this machine sign in as anybody, to try it out.\n\n" +
+			"Each flag is also a variable (--sweep-ms is IM_SWEEP_MS) and a key of a YAML file (sweep_ms). Flags win over variables, variables over the file.\n\n" +
+			"Once it can serve it prints one line, `ready http://ADDRESS`. SIGTERM or Ctrl-C says goodbye to every client, lets commits finish, and ends within 10 seconds; a second one ends at once.",
+		Example: "# try it: two demo users on http://127.0.0.1:8080\nimpart serve\n\n" +
+			"# for real: tokens signed with a secret, TLS ended by a proxy in front\nIM_AUTH_HMAC_SECRET=… IM_ADMIN_TOKEN=… impart serve --listen :8080 --allow-plaintext\n\n" +
+			"# with a file of settings\nimpart serve --config impart.yaml",
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// Before anything is opened: a signal during the start is not lost.
+			signals := make(chan os.Signal, 2)
+			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+			defer signal.Stop(signals)
+			l, err := load(cmd, env)
+			if err != nil {
+				return err
+			}
+			return serve(cmd.Context(), l, env, signals)
+		},
+	}
+	addSettings(cmd)
+	return cmd
+}
+
+// serve runs a server until the first signal, then drains it.
+func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal) error {
+	c := l.config
+	log := newLogger(c, env.stderr).With("gateway", c.gatewayID())
+	for _, name := range l.unknown {
+		log.Warn(unknownNote(name))
+	}
+	gatewayConns, httpConns, err := connectionLimits(c.MaxConns)
+	if err != nil {
+		return err
+	}
+	secure, err := tlsConfig(c, log)
+	if err != nil {
+		return err
+	}
+	ln, err := listen(c.Listen)
+	if err != nil {
+		return err
+	}
+	p, err := newParts(ctx, c, log, gatewayConns)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	s := &server{parts: p, log: log, http: newHTTPServer(p.handler, httpConns, log)}
+	s.http.TLSConfig = secure
+	if c.Pprof != "" {
+		if s.profiles, err = profiles(c.Pprof, log); err != nil {
+			return errors.Join(err, ln.Close(), p.close())
+		}
+	}
+	s.start(ln)
+	banner(c, s.url(ln), env)
+	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
+	log.Info("serving", "address", s.url(ln), "store", c.Store, "version", buildInfo().String(), "connections", gatewayConns)
+	return s.wait(signals)
+}
+
+// banner tells a newcomer where to look, and everybody what the dev login is.
+func banner(c *config, url string, env streams) {
+	if !c.Auth.devLogin() {
+		return
+	}
+	fmt.Fprintf(env.stderr, "\n  Impart is up. Open %s in a browser: two demo users are waiting to chat.\n"+
+		"  Open dev login: anybody on this machine may sign in as anybody, and administer.\n"+
+		"  For real use set IM_AUTH_HMAC_SECRET, IM_AUTH_PUBLIC_KEY or IM_AUTH_JWKS_URL (impart serve --help).\n\n", url)
+}
+
+// connectionLimits shares the descriptors between WebSockets and plain HTTP.
+func connectionLimits(maxConns int) (gatewayConns, httpConns int, err error) {
+	limit, err := descriptorLimit()
+	if err != nil {
+		limit = 10_000 // unknown here; a failing accept is survived
+	}
+	room := connectionRoom(limit)
+	httpConns = max(min(room/4, 10_000), 1)
+	gatewayConns = max(room-httpConns, 1)
+	if maxConns == 0 {
+		return gatewayConns, httpConns, nil
+	}
+	if maxConns > gatewayConns {
+		return 0, 0, usagef("IM_MAX_CONNS (--max-conns): %d should be at most %d with a limit of %d open files; raise the hard limit (ulimit -Hn, LimitNOFILE)",
+			maxConns, gatewayConns, limit)
+	}
+	return maxConns, httpConns, nil
+}
+
+// server is a running server.
+type server struct {
+	*parts
+	log      *slog.Logger
+	http     *http.Server
+	profiles *http.Server // nil without IM_PPROF
+	served   chan error   // gets what ended http.Serve
+}
+
+func (s *server) start(ln net.Listener) {
+	s.served = make(chan error, 1)
+	go func() {
+		if s.http.TLSConfig != nil {
+			s.served <- s.http.ServeTLS(ln, "", "")
+		} else {
+			s.served <- s.http.Serve(ln)
+		}
+	}()
+}
+
+// url is the address as the ready line has it.
+func (s *server) url(ln net.Listener) string {
+	scheme := "http"
+	if s.http.TLSConfig != nil {
+		scheme = "https"
+	}
+	return scheme + "://" + ln.Addr().String()
+}
+
+// wait serves until a signal, and drains.
+func (s *server) wait(signals <-chan os.Signal) error {
+	select {
+	case got := <-signals:
+		s.log.Info("stopping", "signal", got.String())
+	case err := <-s.served:
+		return errors.Join(fmt.Errorf("the listener failed: %w", err), s.close())
+	}
+	// That the process ends rests on nothing that could itself hang.
+	late := time.AfterFunc(exitTime, func() { os.Exit(exitFailed) })
+	defer late.Stop()
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-signals:
+		s.log.Warn("a second signal: ending at once")
+		return errSilent
+	}
+}
+
+// stop says goodbye to every client, lets what is under way finish, and closes
+// every part.
+func (s *server) stop() error {
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	requests := make(chan error, 1)
+	go func() { requests <- s.http.Shutdown(ctx) }()
+	if err := s.gateway.Drain(ctx); err != nil {
+		s.log.Warn("not every client was said goodbye to", "error", err)
+	}
+	if err := <-requests; err != nil {
+		s.log.Warn("requests were cut", "error", err)
+		_ = s.http.Close()
+	}
+	<-s.served
+	if s.profiles != nil {
+		_ = s.profiles.Close()
+	}
+	err := s.close()
+	s.log.Info("stopped")
+	return err
+}
