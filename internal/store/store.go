@@ -328,10 +328,10 @@ type Stats struct {
 }
 
 // Size is the number of bytes that ev is counted with in a page: not less than
-// its encoded JSON frame part.
+// its encoded JSON object and the comma after it.
 func Size(ev *impart.Event) int {
-	n := 256 + len(ev.Ext) + 2*(len(ev.Conv)+len(ev.Sender)+len(ev.CMID)+len(ev.User)+len(ev.By)+len(ev.Type)) + len(ev.MID) + len(ev.TargetMID)
-	return n + escapedLen(ev.Body)
+	n := 256 + len(ev.Ext) + 2*(len(ev.Conv)+len(ev.Sender)+len(ev.CMID)+len(ev.User)+len(ev.By)) + len(ev.MID) + len(ev.TargetMID)
+	return n + escapedLen(ev.Type) + escapedLen(ev.Body)
 }
 
 // escapedLen is the length of s as JSON text, at most.
