@@ -1,6 +1,7 @@
 package api
 
 import (
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -43,6 +44,14 @@ func (m *MemberSpec) UnmarshalJSON(data []byte) error {
 	}
 	type plain MemberSpec
 	return json.Unmarshal(data, (*plain)(m))
+}
+
+// TransformSchema implements [huma.SchemaTransformer].
+func (*MemberSpec) TransformSchema(_ huma.Registry, object *huma.Schema) *huma.Schema {
+	return &huma.Schema{
+		Description: "a user id, or an object that also names a role",
+		OneOf:       []*huma.Schema{{Type: huma.TypeString, Examples: []any{"u-ana"}}, object},
+	}
 }
 
 // RoleChange is the body of PUT members/{user}; it may be left out whole.

@@ -106,6 +106,8 @@ func (c *call) readBody() error {
 		return nil
 	case shape == nil:
 		return impart.Errorf(impart.BadFrame, "this request takes no body")
+	case len(body) == 0:
+		return impart.Errorf(impart.BadFrame, "the body is missing")
 	}
 	if mediaType, params, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" ||
 		len(c.r.Header.Values("Content-Type")) > 1 || params["charset"] != "" && !strings.EqualFold(params["charset"], "utf-8") {

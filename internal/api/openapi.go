@@ -97,9 +97,19 @@ func newDocument(routes []*route, version string, maxBody int) *huma.OpenAPI {
 		document.AddOperation(operation(registry, rt))
 	}
 	for _, schema := range registry.Map() {
-		schema.AdditionalProperties = true // unknown fields are ignored by both sides
+		setUnknown(schema, true) // unknown fields are ignored by both sides
 	}
 	return document
+}
+
+// setUnknown says whether objects of a schema may have fields that it does not name.
+func setUnknown(schema *huma.Schema, allowed bool) {
+	if schema.Type == huma.TypeObject && len(schema.Properties) > 0 {
+		schema.AdditionalProperties = allowed
+	}
+	for _, choice := range schema.OneOf {
+		setUnknown(choice, allowed)
+	}
 }
 
 // schemaName names the schemas in one style, whether their Go types are

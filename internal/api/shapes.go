@@ -178,11 +178,11 @@ type whoRequest struct {
 type whosReply struct {
 	Conv  impart.ConvID `json:"conv"`
 	Seq   impart.Seq    `json:"seq"`
-	Users []userShape   `json:"users" nullable:"false"`
+	Users []userReport  `json:"users" nullable:"false"`
 	More  bool          `json:"more"`
 }
 
-type userShape struct {
+type userReport struct {
 	User      impart.UserID `json:"user"`
 	Delivered int           `json:"delivered" doc:"how many of their devices have it"`
 	Devices   int           `json:"devices" doc:"how many devices they have"`

@@ -44,8 +44,9 @@ type keySet struct {
 
 // KeyReplaceAll is how the library hands over a set that it has fetched.
 func (s *keySet) KeyReplaceAll(ctx context.Context, keys []jwkset.JWK) error {
-	s.note(nil)
-	return s.MemoryJWKSet.KeyReplaceAll(ctx, keys)
+	err := s.MemoryJWKSet.KeyReplaceAll(ctx, keys)
+	s.note(err)
+	return err
 }
 
 func (s *keySet) note(err error) {
