@@ -1,0 +1,91 @@
+// Package conformance holds one suite per contract: [Store], [Bus] and
+// [Pending]. Every implementation runs the whole suite of its contract; a suite
+// checks what the contract promises and never how it is done, so that SQLite,
+// PostgreSQL, MySQL and memory can all pass. The package's own tests show that
+// each check fails on a store that lacks the guard it is about.
+package conformance
+
+import (
+	"testing"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// Subject is one store under test. Its optional functions let a story look
+// behind the contract; a story that needs one that is nil is skipped by name,
+// and a store that means to be used in production gives them all.
+type Subject struct {
+	// Store is empty and at epoch 1. The suite closes it.
+	Store store.Store
+	// Reopen closes the store that is open and opens the same data again.
+	Reopen func(t *testing.T) store.Store
+	// Crash opens the data as a crash at this moment would leave them. What is
+	// under way in the old store never counts; it may fail or hang till its end.
+	Crash func(t *testing.T) store.Store
+	// DedupWrites says how often the dedup row of (user, cmid) was written.
+	DedupWrites func(user impart.UserID, cmid impart.CMID) (int64, error)
+	// OnCommit sets what runs around the commit of every later write transaction
+	// (nil: nothing). before runs after the transaction's last statement and before
+	// its COMMIT: while it blocks, the commit is held; its error makes the store roll
+	// back. after runs between the COMMIT and the answer; its error is to the store a
+	// commit whose outcome it was not told.
+	OnCommit func(before, after func() error)
+}
+
+// story is one subtest.
+type story struct {
+	name string
+	tell func(w *world)
+}
+
+// topic is a file of stories.
+type topic struct {
+	name    string
+	stories []story
+}
+
+// topics are the stories by topic, in the order in which a message travels.
+func topics() []topic {
+	return []topic{
+		{"append", appendStories},
+		{"dedup", dedupStories},
+		{"keys", keyStories},
+		{"values", valueStories},
+		{"commit", commitStories},
+		{"prev", prevStories},
+		{"recall", recallStories},
+		{"members", memberStories},
+		{"page", pageStories},
+		{"cursors", cursorStories},
+		{"install", installStories},
+		{"epoch", epochStories},
+		{"lagging", laggingStories},
+		{"convs", convStories},
+		{"report", reportStories},
+		{"users", userStories},
+		{"retain", retainStories},
+		{"written", writtenStories},
+		{"life", lifeStories},
+		{"load", loadStories},
+	}
+}
+
+// Store runs the suite of [store.Store]. open gives a fresh, empty store for
+// each subtest; subtests run in parallel.
+func Store(t *testing.T, open func(t *testing.T) Subject) {
+	for _, topic := range topics() {
+		t.Run(topic.name, func(t *testing.T) {
+			for _, s := range topic.stories {
+				t.Run(s.name, func(t *testing.T) {
+					t.Parallel()
+					s.tell(newWorld(t, open(t)))
+				})
+			}
+		})
+	}
+	t.Run("model", func(t *testing.T) {
+		t.Parallel()
+		model(t, open)
+	})
+}

@@ -1,0 +1,34 @@
+package conformance_test
+
+import (
+	"testing"
+
+	"github.com/impart-im/impart/internal/conformance"
+	"github.com/impart-im/impart/internal/store"
+	"github.com/impart-im/impart/internal/store/memstore"
+)
+
+func open(opts memstore.Options) func(*testing.T) conformance.Subject {
+	return func(*testing.T) conformance.Subject {
+		s := memstore.New(opts)
+		return conformance.Subject{
+			Store:       s,
+			DedupWrites: s.DedupWrites,
+			OnCommit:    s.OnCommit,
+			Reopen: func(t *testing.T) store.Store {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = s.Reopen()
+				return s
+			},
+			Crash: func(*testing.T) store.Store {
+				s.Crash()
+				s = s.Reopen()
+				return s
+			},
+		}
+	}
+}
+
+func TestMemoryStore(t *testing.T) { conformance.Store(t, open(memstore.Options{})) }
