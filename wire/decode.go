@@ -13,9 +13,9 @@ const (
 	maxFeature  = 64
 )
 
-// MaxEcho is the longest rid, in bytes, that an error echoes. An rid over
+// maxEcho is the longest rid, in bytes, that an error echoes. An rid over
 // impart.MaxRID is refused, and its sender should still find out which frame it was.
-const MaxEcho = 1 << 10
+const maxEcho = 1 << 10
 
 // Decode reads one frame of a client. The error is an [*impart.Error] with
 // BAD_FRAME or TOO_LARGE whose message names the field; rid is whatever rid
@@ -29,11 +29,11 @@ func Decode(data []byte) (frame Frame, rid string, err error) {
 	s := open(data)
 	defer s.close()
 	if refused := s.document(); refused != nil {
-		return nil, ReadRID(data), refused
+		return nil, readRID(data), refused
 	}
 	rid = s.text(nRID)
 	s.short(nRID, rid, impart.MaxRID)
-	if len(rid) > MaxEcho {
+	if len(rid) > maxEcho {
 		rid = ""
 	}
 	t := s.text(nT)
@@ -65,9 +65,9 @@ func DecodeAs(t string, data []byte) (Frame, error) {
 	return frame, nil
 }
 
-// ReadRID finds the rid of a frame that [Decode] refused or that was too large
-// for it. It reads as far as data is JSON at all; "" without a usable rid.
-func ReadRID(data []byte) string {
+// readRID finds the rid of a frame whose text is refused, past whatever is wrong
+// with it as long as data is JSON at all; "" without a usable rid.
+func readRID(data []byte) string {
 	s := open(data, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	defer s.close()
 	if s.dec.PeekKind() != '{' {
@@ -92,7 +92,7 @@ func ReadRID(data []byte) string {
 			return ""
 		}
 		rid, err := jsontext.AppendUnquote(nil, value)
-		if err != nil || len(rid) > MaxEcho {
+		if err != nil || len(rid) > maxEcho {
 			return ""
 		}
 		return string(rid)

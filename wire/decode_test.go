@@ -30,8 +30,8 @@ func TestRefusalsEchoTheRID(t *testing.T) {
 		"only nested":                 {`{"t":"shout","x":{"rid":"r1"}}`, ""},
 		"broken itself":               {`{"rid":"\ud800","t":"ping"}`, ""},
 		"too long, but readable":      {`{"rid":"` + long + `","t":"ping"}`, long},
-		"too long to echo":            {`{"rid":"` + strings.Repeat("x", MaxEcho+1) + `","t":"ping"}`, ""},
-		"too long, in what is broken": {`{"rid":"` + strings.Repeat("x", MaxEcho+1) + `","t":"ping"`, ""},
+		"too long to echo":            {`{"rid":"` + strings.Repeat("x", maxEcho+1) + `","t":"ping"}`, ""},
+		"too long, in what is broken": {`{"rid":"` + strings.Repeat("x", maxEcho+1) + `","t":"ping"`, ""},
 		"not an object":               {`["rid","r1"]`, ""},
 		"nothing":                     {``, ""},
 	} {
@@ -54,12 +54,12 @@ func TestAcceptedFramesTellTheirRID(t *testing.T) {
 	}
 }
 
-func TestReadRIDOfAFrameTooLargeToDecode(t *testing.T) {
+func TestReadRIDOfAHugeFrame(t *testing.T) {
 	data := `{"t":"send","conv":"c","cmid":"m","body":"` + strings.Repeat("x", 3<<20) + `","rid":"r1"}`
-	if rid := ReadRID([]byte(data)); rid != "r1" {
+	if rid := readRID([]byte(data)); rid != "r1" {
 		t.Errorf("rid %q, want r1", rid)
 	}
-	if rid := ReadRID([]byte(data[:2<<20])); rid != "" {
+	if rid := readRID([]byte(data[:2<<20])); rid != "" {
 		t.Errorf("rid %q of a text that ends before it", rid)
 	}
 }

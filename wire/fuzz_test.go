@@ -139,12 +139,12 @@ func FuzzExt(f *testing.F) {
 func FuzzReadRID(f *testing.F) {
 	goldenTexts(f, "client")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		rid := ReadRID(data)
-		if len(rid) > MaxEcho || !utf8.ValidString(rid) {
+		rid := readRID(data)
+		if len(rid) > maxEcho || !utf8.ValidString(rid) {
 			t.Fatalf("rid %q", rid)
 		}
 		if _, decoded, err := Decode(data); err == nil && decoded != rid {
-			t.Fatalf("%q has rid %q, ReadRID says %q", data, decoded, rid)
+			t.Fatalf("%q has rid %q, readRID says %q", data, decoded, rid)
 		}
 	})
 }

@@ -36,7 +36,9 @@ func TestServerFramesRoundTrip(t *testing.T) {
 	sameError := cmp.Comparer(func(a, b *impart.Error) bool {
 		return a == b || a != nil && b != nil && a.Code == b.Code && a.Message == b.Message && a.Epoch == b.Epoch && a.RetryAfter == b.RetryAfter
 	})
-	sameCode := cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".Err" && p.Last().Type().Kind().String() == "interface" },
+	sameCode := cmp.FilterPath(func(p cmp.Path) bool {
+		return p.Last().String() == ".Err" && p.Last().Type().Kind().String() == "interface"
+	},
 		cmp.Comparer(func(a, b error) bool { return impart.CodeOf(a) == impart.CodeOf(b) }))
 	rapid.Check(t, func(t *rapid.T) {
 		want := drawServerFrame(t)
