@@ -35,6 +35,8 @@ type conn struct {
 	out       queue
 	lastHeard atomic.Int64 // when bytes last arrived, in ms of the gateway's clock
 
+	arrivals atomic.Uint32 // counts what has arrived, so that "anything since?" can be asked
+
 	mu         sync.Mutex // guards the rest
 	room       sync.Cond  // on mu: the inbox has room, or the stage changed
 	stage      stage
@@ -69,7 +71,10 @@ func newConn(g *Gateway, nc net.Conn) *conn {
 func (c *conn) name() string { return strconv.FormatUint(c.id, 36) }
 
 // heard, pinged and ponged implement peer.
-func (c *conn) heard() { c.lastHeard.Store(time.Now().UnixMilli()) }
+func (c *conn) heard() {
+	c.lastHeard.Store(time.Now().UnixMilli())
+	c.arrivals.Add(1)
+}
 
 func (c *conn) pinged(payload []byte) error {
 	if !c.spend(1) {

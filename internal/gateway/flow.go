@@ -27,7 +27,7 @@ type flow struct {
 	timedAt   time.Time
 	since     time.Time // lagging since
 	nextHint  time.Time // the sweep hints no earlier
-	hinted    time.Time // when the sweep last hinted
+	heardAt   uint32    // what the connection had heard at the last hint; 0: no hint yet
 	pause     time.Duration
 }
 
@@ -62,7 +62,7 @@ func (f *flow) raise(first, last impart.Seq, now time.Time) {
 		return
 	}
 	if !f.lags() {
-		f.first, f.since, f.hinted, f.nextHint, f.pause = first, now, time.Time{}, time.Time{}, 0
+		f.first, f.since, f.heardAt, f.nextHint, f.pause = first, now, 0, time.Time{}, 0
 	}
 	f.head = last
 }
@@ -107,7 +107,7 @@ func (c *conn) advance(conv impart.ConvID, delivered impart.Seq, now time.Time) 
 		}
 		f.timed, f.retried = 0, false
 	}
-	f.spent, f.first, f.since, f.hinted, f.nextHint, f.pause = false, delivered+1, now, time.Time{}, time.Time{}, 0
+	f.spent, f.first, f.since, f.heardAt, f.nextHint, f.pause = false, delivered+1, now, 0, time.Time{}, 0
 	entry := pending.Entry{Key: c.key(conv), Seq: f.head, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}
 	if !f.lags() {
 		return settled, entry

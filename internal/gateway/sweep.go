@@ -261,11 +261,12 @@ func (c *conn) laggard(conv impart.ConvID, now time.Time) (head impart.Seq, lags
 	if f == nil || !f.lags() || c.stage != open {
 		return 0, false
 	}
-	if !f.hinted.IsZero() && time.UnixMilli(c.lastHeard.Load()).After(f.hinted) {
+	heard := c.arrivals.Load()
+	if f.heardAt != 0 && heard != f.heardAt {
 		f.pause = min(max(2*f.pause, 2*c.g.cfg.Sweep), maxHintPause)
 		f.nextHint = now.Add(f.pause)
 	}
-	f.hinted = now
+	f.heardAt = heard
 	if c.out.add(pingFrame) { // its pong tells mute from gone
 		c.startFlush()
 	}
