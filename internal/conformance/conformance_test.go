@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/impart-im/impart/internal/conformance"
@@ -31,4 +32,12 @@ func open(opts memstore.Options) func(*testing.T) conformance.Subject {
 	}
 }
 
-func TestMemoryStore(t *testing.T) { conformance.Store(t, open(memstore.Options{})) }
+// TestMemoryStore runs the suite on the in-memory store, or on one that lacks
+// the guard that the environment names.
+func TestMemoryStore(t *testing.T) {
+	var opts memstore.Options
+	if b := os.Getenv(breakEnv); b != "" {
+		opts.Breaks = []memstore.Break{memstore.Break(b)}
+	}
+	conformance.Store(t, open(opts))
+}

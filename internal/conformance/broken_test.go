@@ -1,0 +1,111 @@
+package conformance_test
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/impart-im/impart/internal/store/memstore"
+)
+
+// breakEnv names the guard that the store of [TestMemoryStore] lacks.
+const breakEnv = "IMPART_TEST_BREAK"
+
+// noticedBy says which story has to fail on a store without the guard.
+var noticedBy = map[memstore.Break]string{
+	memstore.BreakUniqueKey:        "dedup/a resend gets the first answer and stores nothing",
+	memstore.BreakFoldCase:         "keys/case alone makes another cmid",
+	memstore.BreakTrimSpace:        "keys/a trailing space makes another cmid",
+	memstore.BreakKeysCollide:      "keys/sender and cmid cannot run into one another",
+	memstore.BreakHashCheck:        "dedup/a key is one message for ever",
+	memstore.BreakDupWithoutWrite:  "dedup/a duplicate changes its row",
+	memstore.BreakDedupAfterMember: "dedup/who has left is told of the stored message",
+	memstore.BreakBatchIsolation:   "append/one bad item fails alone",
+	memstore.BreakOrderInCall:      "append/items of one call are stored in order",
+	memstore.BreakSeqHole:          "append/a refused item leaves no trace",
+	memstore.BreakRollbackSeq:      "commit/a failed commit gives its seq and its key back",
+	memstore.BreakRollbackDedup:    "commit/a failed commit gives its seq and its key back",
+	memstore.BreakEarlyVisibility:  "commit/no reader passes a seq that has not committed",
+	memstore.BreakUncommitted:      "commit/nothing is visible or answered before its commit",
+	memstore.BreakReadYourWrites:   "page/what was written is read at once",
+	memstore.BreakSnapshot:         "load/readers never see a gap under load",
+	memstore.BreakMembership:       "append/only members may send",
+	memstore.BreakPrev:             "prev/a message is not stored before the one it follows",
+	memstore.BreakPrevInCall:       "prev/a chain may come in one call",
+	memstore.BreakRecallRights:     "recall/only the sender or an admin may recall",
+	memstore.BreakRecallWindow:     "recall/the window is up to a millisecond",
+	memstore.BreakRecallTwice:      "recall/a recall is idempotent by its cmid",
+	memstore.BreakRecallBody:       "recall/a recalled body is gone",
+	memstore.BreakRecallVisibility: "recall/a recall is seen by whoever saw its target",
+	memstore.BreakMembershipPage:   "members/joined at 50, left at 80, back at 120",
+	memstore.BreakLastLeave:        "members/a former member keeps what they saw",
+	memstore.BreakHistoryPolicy:    "members/with history all a newcomer sees everything",
+	memstore.BreakMembersVersion:   "members/the audience is who may see, and its version tells changes",
+	memstore.BreakThrough:          "page/pages follow one another without gap or overlap",
+	memstore.BreakAfterMID:         "page/another mid at the client's place is another history",
+	memstore.BreakPageBytes:        "page/a page ends before it is too large",
+	memstore.BreakCursorMonotonic:  "cursors/the highest ack counts",
+	memstore.BreakCursorAhead:      "cursors/nothing passes head",
+	memstore.BreakInstallEpoch:     "install/a reinstalled device starts anew",
+	memstore.BreakStaleInstall:     "install/a reinstalled device starts anew",
+	memstore.BreakNCounter:         "install/a store that was rolled back is a new install",
+	memstore.BreakEpochCursor:      "epoch/cursors of an older epoch count as their start",
+	memstore.BreakEpochRead:        "epoch/cursors of an older epoch count as their start",
+	memstore.BreakEpochCheck:       "epoch/requests of an older epoch are refused",
+	memstore.BreakHistoryStart:     "install/the start counts what one may see",
+	memstore.BreakReadMonotonic:    "cursors/the highest read counts, for all devices",
+	memstore.BreakReadAhead:        "cursors/nothing passes head",
+	memstore.BreakFurthest:         "cursors/the furthest of a user's devices is told",
+	memstore.BreakFloor:            "retain/cursors below floor count as being at it",
+	memstore.BreakLaggingOrder:     "lagging/whoever has waited longest comes first",
+	memstore.BreakUnread:           "convs/unread counts messages of others above read",
+	memstore.BreakConvLast:         "convs/last is the newest event that one may see",
+	memstore.BreakReport:           "report/who has the event is told device by device",
+	memstore.BreakWrittenSince:     "written/since is included",
+	memstore.BreakRetainBound:      "retain/retention is bounded",
+	memstore.BreakRetainDedup:      "retain/what is gone is still known by its key",
+	memstore.BreakDedupRecalled:    "retain/the row of a recalled message is never cleaned",
+	memstore.BreakDedupEvents:      "retain/where the row is gone the events decide",
+	memstore.BreakTimePrecision:    "values/milliseconds are kept",
+	memstore.BreakTextFold:         "values/text comes back byte for byte",
+	memstore.BreakReopen:           "life/a reopened store knows everything",
+	memstore.BreakClose:            "life/a closed store refuses everything",
+}
+
+// TestBrokenStore runs the suite on stores that lack one guard each, in a
+// process of their own, and wants it to fail at the story that is about it.
+func TestBrokenStore(t *testing.T) {
+	if os.Getenv(breakEnv) != "" {
+		t.Fatal("a broken store cannot be tested on a broken store")
+	}
+	for _, b := range memstore.Breaks() {
+		t.Run(string(b), func(t *testing.T) {
+			t.Parallel()
+			story, found := noticedBy[b]
+			if !found {
+				t.Fatal("no story is named for this guard")
+			}
+			name := "TestMemoryStore/" + strings.ReplaceAll(story, " ", "_")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+pattern(name), "-test.count=1")
+			cmd.Env = append(os.Environ(), breakEnv+"="+string(b))
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				t.Errorf("the suite passes without this guard:\n%s", out)
+			}
+			if !strings.Contains(string(out), "--- FAIL: "+name) {
+				t.Errorf("%s did not fail (%v):\n%s", name, err, out)
+			}
+		})
+	}
+}
+
+// pattern matches one subtest and nothing else.
+func pattern(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	return strings.Join(parts, "/")
+}
