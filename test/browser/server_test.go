@@ -3,6 +3,7 @@ package browser
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -63,3 +64,13 @@ func wantsLog(t *testing.T, server *impart.Server, want ...entry) {
 
 func ana(body string) entry { return entry{Sender: "u-ana", Body: body} }
 func ben(body string) entry { return entry{Sender: "u-ben", Body: body} }
+
+// eventually asks the server again and again until what it says is right.
+func eventually(t *testing.T, what string, right func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !right(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never came about", what)
+		}
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,16 +58,14 @@ func TestProxyRelaysHoldsAndReleases(t *testing.T) {
 		t.Fatalf("relayed %q %v", got, err)
 	}
 	p.Hold()
-	exchange(t, c, "x", 50*time.Millisecond) // the read that was already waiting may still pass one chunk
 	if got, err := exchange(t, c, "two", 100*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("a held link gave %q %v", got, err)
 	}
 	p.Release()
 	c.SetReadDeadline(time.Now().Add(5 * time.Second))
-	buf := make([]byte, 8)
-	n, err := c.Read(buf)
-	if err != nil || !strings.Contains("xtwo", string(buf[:n])) {
-		t.Fatalf("a released link gave %q %v", buf[:n], err)
+	buf := make([]byte, 3)
+	if _, err := io.ReadFull(c, buf); err != nil || string(buf) != "two" {
+		t.Fatalf("a released link gave %q %v", buf, err)
 	}
 }
 

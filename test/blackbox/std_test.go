@@ -1,0 +1,85 @@
+package blackbox
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart/test/blackbox/rawclient"
+)
+
+// device makes a correct client that connects to the server, wherever it is at the time.
+func (w *world) device(name, device string) *rawclient.Device {
+	return w.deviceAt(w.srv.Addr, name, device)
+}
+
+// deviceAt makes a correct client that dials what address gives. It is stopped at the end of the test.
+func (w *world) deviceAt(address func() string, name, device string) *rawclient.Device {
+	d := rawclient.NewDevice(rawclient.DeviceOptions{
+		User: w.user(name), Device: device, Install: "i1", Token: "dev:" + w.user(name), Address: address,
+	})
+	w.t.Cleanup(d.Stop)
+	return d
+}
+
+// settled waits until the devices' outboxes are empty.
+func settled(t testing.TB, within time.Duration, devices ...*rawclient.Device) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for _, d := range devices {
+		if err := d.AwaitSettled(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// caughtUp waits until the devices have stored and acknowledged everything up to seq.
+func caughtUp(t testing.TB, within time.Duration, conv string, seq int64, devices ...*rawclient.Device) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for _, d := range devices {
+		if err := d.AwaitCursor(ctx, conv, seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// std is the outcome most cases must have: every device syncs to the head; seqs are 1..head with no hole, each mid once,
+// the same on all devices, and every `sent` that any of them ever saw is there with the same seq, mid and body. It gives
+// the log.
+func (w *world) std(conv, reader string, devices ...*rawclient.Device) []rawclient.Event {
+	w.t.Helper()
+	settled(w.t, 60*time.Second, devices...)
+	truth, head := w.login(reader, "std", nil).log(conv, 0)
+	caughtUp(w.t, 60*time.Second, conv, head, devices...)
+	check := rawclient.Checker{Conv: conv, Head: head, Truth: truth, Devices: map[string][]rawclient.Event{}}
+	for _, d := range devices {
+		check.Devices[d.Name()] = d.Log(conv)
+		check.Receipts = append(check.Receipts, d.Receipts()...)
+		if failed := d.Failed(); len(failed) > 0 {
+			w.t.Errorf("%s: messages were refused for good: %v", d.Name(), failed)
+		}
+	}
+	if found := check.Check(); len(found) > 0 {
+		w.t.Fatalf("the log, the devices and the senders disagree:\n  %s", strings.Join(found, "\n  "))
+	}
+	return truth
+}
+
+// bodies is the text of the messages of a log, in order.
+func bodies(events []rawclient.Event) []string {
+	var out []string
+	for _, ev := range events {
+		if ev.Kind == "msg" {
+			out = append(out, ev.Body)
+		}
+	}
+	return out
+}
+
+func testContext(t testing.TB, within time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), within)
+}
