@@ -83,7 +83,7 @@ func New(config Config) http.Handler {
 		config.Version = "dev"
 	}
 	counted := newMetrics(&config)
-	s := &server{Config: config, metrics: counted, mux: http.NewServeMux()}
-	s.mount(s.routes())
+	s := &server{Config: config, metrics: counted}
+	s.paths = newPaths(s.routes())
 	return s
 }

@@ -2,19 +2,15 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/goleak"
 
 	"github.com/impart-im/impart"
@@ -242,174 +238,4 @@ func (a answer) contains(text string) answer {
 		a.t.Errorf("%s: no %q in %s", a.what, text, a.body)
 	}
 	return a
-}
-
-// document is the OpenAPI document, made strict for answers: what it does not
-// name is a fault.
-type document struct {
-	*huma.OpenAPI
-	registry huma.Registry
-	lenient  *huma.OpenAPI // as it is served, for requests
-}
-
-func readDocument(s *server) *document {
-	made := newDocument(s.routes(), s.Version, s.MaxBody)
-	for _, schema := range made.Components.Schemas.Map() {
-		setUnknown(schema, false)
-	}
-	return &document{OpenAPI: made, registry: made.Components.Schemas, lenient: newDocument(s.routes(), s.Version, s.MaxBody)}
-}
-
-// operation is what the document says of a request; nil for nothing.
-func (d *document) operation(s *server, r *http.Request) *huma.Operation {
-	return operationIn(d.OpenAPI, s, r)
-}
-
-func operationIn(document *huma.OpenAPI, s *server, r *http.Request) *huma.Operation {
-	_, pattern := s.mux.Handler(r)
-	item := document.Paths[pattern]
-	if item == nil {
-		return nil
-	}
-	switch r.Method {
-	case http.MethodGet, http.MethodHead:
-		return item.Get
-	case http.MethodPost:
-		return item.Post
-	case http.MethodPut:
-		return item.Put
-	case http.MethodDelete:
-		return item.Delete
-	}
-	return nil
-}
-
-// httpStatuses are what HTTP itself refuses with; each operation has them under
-// "default".
-var httpStatuses = []int{http.StatusForbidden, http.StatusUnsupportedMediaType, http.StatusInternalServerError}
-
-// check compares an answer, and a request that was accepted, with the document.
-func (d *document) check(t *testing.T, s *server, r *http.Request, body string, got answer) {
-	t.Helper()
-	op := d.operation(s, r)
-	isJSON := got.header.Get("Content-Type") == "application/json"
-	if op == nil {
-		if isJSON {
-			d.validate(t, got.what, d.registry, d.registry.SchemaFromRef("#/components/schemas/Error"), got.body)
-		}
-		return
-	}
-	response := op.Responses[strconv.Itoa(got.status)]
-	if got.status >= 400 && isJSON && op.OperationID != "readyz" {
-		code, _ := got.object()["code"].(string)
-		listed := response != nil && slices.Contains(strings.Split(response.Description, ", "), code)
-		if !listed && !slices.Contains(httpStatuses, got.status) {
-			t.Errorf("%s: the document does not list %d %s", got.what, got.status, code)
-		}
-		if response == nil {
-			response = op.Responses["default"]
-		}
-	}
-	if response == nil {
-		t.Errorf("%s: the document does not list status %d", got.what, got.status)
-		return
-	}
-	mediaType, _, _ := strings.Cut(got.header.Get("Content-Type"), ";")
-	media := response.Content[mediaType]
-	if media == nil {
-		t.Errorf("%s: the document does not list content type %q for %d", got.what, mediaType, got.status)
-		return
-	}
-	if isJSON && r.Method != http.MethodHead {
-		d.validate(t, got.what, d.registry, media.Schema, got.body)
-	}
-	if asked := operationIn(d.lenient, s, r).RequestBody; got.status < 300 && body != "" && asked != nil {
-		d.validate(t, got.what+" (request)", d.lenient.Components.Schemas, asked.Content["application/json"].Schema, body)
-	}
-}
-
-func (d *document) validate(t *testing.T, what string, registry huma.Registry, schema *huma.Schema, text string) {
-	t.Helper()
-	var value any
-	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		t.Errorf("%s: no JSON: %v: %s", what, err, text)
-		return
-	}
-	var result huma.ValidateResult
-	huma.Validate(registry, schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, &result)
-	for _, fault := range result.Errors {
-		t.Errorf("%s: against the document: %v in %s", what, fault, text)
-	}
-}
-
-// fake answers what a test tells it to, and panics for the rest.
-type fake struct {
-	impart.Logic
-	impart.Admin
-	err    error
-	sends  []impart.Send
-	acks   func(impart.Ack) []impart.Acked
-	before func()
-}
-
-func (f *fake) run() error {
-	if f.before != nil {
-		f.before()
-	}
-	return f.err
-}
-
-func (f *fake) Authorize(context.Context, impart.Identity) error { return nil }
-
-func (f *fake) Visit(_ context.Context, id impart.Identity, device impart.DeviceID, _ string) (impart.Session, error) {
-	return impart.Session{User: id.User, Device: device, Install: 1}, nil
-}
-
-func (f *fake) Send(_ context.Context, sends []impart.Send) []impart.Sent {
-	f.sends = append(f.sends, sends...)
-	sent := impart.Sent{Conv: sends[0].Conv, Seq: 7, MID: "m-7", Epoch: 1, At: 1, Err: f.run()}
-	if sent.Err != nil {
-		sent = impart.Sent{Err: sent.Err}
-	}
-	return []impart.Sent{sent}
-}
-
-func (f *fake) Recall(context.Context, impart.Recall) (impart.Sent, error) {
-	return impart.Sent{}, f.run()
-}
-
-func (f *fake) Sync(context.Context, impart.Sync) (impart.Page, error) { return impart.Page{}, f.run() }
-
-func (f *fake) Pull(context.Context, impart.Pull) (impart.Pulled, error) {
-	return impart.Pulled{}, f.run()
-}
-
-func (f *fake) Ack(_ context.Context, ack impart.Ack) []impart.Acked {
-	if f.acks != nil {
-		return f.acks(ack)
-	}
-	acked := make([]impart.Acked, len(ack.Items))
-	for i, item := range ack.Items {
-		acked[i] = impart.Acked{Conv: item.Conv, Delivered: item.Seq, Err: f.run()}
-	}
-	return acked
-}
-
-func (f *fake) Read(context.Context, impart.Read) (impart.Seq, error) { return 0, f.run() }
-
-func (f *fake) Who(context.Context, impart.Who) (impart.Report, error) {
-	return impart.Report{}, f.run()
-}
-
-func (f *fake) RaiseEpoch(context.Context) (impart.Epoch, error) { return 0, f.run() }
-
-// newFake is a world whose rules are a fake.
-func newFake(t *testing.T, f *fake, change func(*Config)) *world {
-	t.Helper()
-	return newWorld(t, func(config *Config) {
-		config.Logic, config.Admin = f, f
-		if change != nil {
-			change(config)
-		}
-	})
 }

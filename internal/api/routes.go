@@ -11,21 +11,21 @@ func (s *server) routes() []*route {
 	document := s.openAPI
 	return append(append(messageRoutes(), adminRoutes()...), []*route{
 		{http.MethodGet, "/livez", public, (*server).livez, doc{
-			id: "livez", tag: "health", summary: "Whether the process answers", text: true,
+			id: "livez", tag: "health", summary: "Whether the process answers", text: true, codes: publicCodes,
 		}},
 		{http.MethodGet, "/readyz", public, (*server).readyz, doc{
 			id: "readyz", tag: "health", summary: "Whether requests can be served; with ?verbose how each part is",
-			text: true, reply: readiness{}, unready: true,
+			text: true, reply: readiness{}, unready: true, codes: publicCodes,
 			query: []param{{"verbose", "any value: the state of each part, as JSON"}},
 		}},
 		{http.MethodGet, "/metrics", public, (*server).showMetrics, doc{
-			id: "metrics", tag: "health", summary: "Metrics in Prometheus form", text: true,
+			id: "metrics", tag: "health", summary: "Metrics in Prometheus form", text: true, codes: publicCodes,
 		}},
 		{http.MethodGet, "/openapi.json", public, document(jsonDocument), doc{
-			id: "openapi-json", tag: "health", summary: "This document", reply: Object{},
+			id: "openapi-json", tag: "health", summary: "This document", reply: Object{}, codes: publicCodes,
 		}},
 		{http.MethodGet, "/openapi.yaml", public, document(yamlDocument), doc{
-			id: "openapi-yaml", tag: "health", summary: "This document as YAML", text: true,
+			id: "openapi-yaml", tag: "health", summary: "This document as YAML", text: true, codes: publicCodes,
 		}},
 	}...)
 }
@@ -35,6 +35,7 @@ var (
 	anyCodes    = []impart.Code{impart.BadFrame, impart.Unauthenticated, impart.TooLarge, impart.Unavailable}
 	writeCodes  = []impart.Code{impart.NotMember, impart.EpochChanged, impart.RateLimited, impart.Overloaded}
 	deviceCodes = []impart.Code{impart.StaleInstall}
+	publicCodes = [][]impart.Code{{impart.BadFrame, impart.Unauthenticated, impart.TooLarge}}
 )
 
 func messageRoutes() []*route {
@@ -94,7 +95,7 @@ func adminRoutes() []*route {
 		}},
 		{http.MethodPost, root + "users/{id}/revoke", admin, (*server).revokeUser, doc{
 			id: "revoke-user", tag: "admin", summary: "Refuse every token made before now and close the user's connections",
-			reply: User{}, codes: [][]impart.Code{anyCodes, missing},
+			reply: User{}, codes: [][]impart.Code{anyCodes, clash},
 		}},
 		{http.MethodPut, root + "conversations/{id}", admin, (*server).putConversation, doc{
 			id: "put-conversation", tag: "admin", summary: "Create a conversation, or add members to it; removes nobody",

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -15,7 +14,7 @@ import (
 type server struct {
 	Config
 	metrics *metrics
-	mux     *http.ServeMux // this package's paths; the rest is Web's
+	paths   paths // this package's; the rest is Web's
 }
 
 // access says what opens a route.
@@ -30,7 +29,7 @@ const (
 // route is one operation: how it is reached, what it answers, and what the
 // OpenAPI document says of it.
 type route struct {
-	method, path string // the path is a pattern of [http.ServeMux]
+	method, path string // {name} in the path stands for one segment
 	access       access
 	handle       func(*server, *call) error
 	doc          doc
@@ -47,33 +46,23 @@ func ownPath(p string) bool {
 	return slices.ContainsFunc(ownPaths, func(root string) bool { return strings.HasPrefix(p+"/", root) })
 }
 
-// mount puts the routes into the mux, all methods of a path behind one pattern,
-// so that a wrong method is told from a wrong path.
-func (s *server) mount(routes []*route) {
-	methods := map[string]map[string]*route{}
-	for _, rt := range routes {
-		if methods[rt.path] == nil {
-			methods[rt.path] = map[string]*route{}
-		}
-		methods[rt.path][rt.method] = rt
-	}
-	for pattern, byMethod := range methods {
-		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.dispatch(w, r, byMethod) })
-	}
-	s.mux.HandleFunc(gatewayPath, s.serveGateway)
-}
-
 // ServeHTTP answers any request: the security headers first, then the checks
 // that need no body, then the route.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w, r)
 	escaped := r.URL.EscapedPath()
-	_, pattern := s.mux.Handler(r)
-	own := pattern != "" || ownPath(escaped)
-	if own && escaped == cleaned(escaped) && pattern != "" {
-		s.mux.ServeHTTP(w, r)
+	if escaped == gatewayPath {
+		s.serveGateway(w, r)
 		return
 	}
+	if found, values := s.paths.find(escaped); found != nil {
+		for name, value := range values {
+			r.SetPathValue(name, value)
+		}
+		s.dispatch(w, r, found.routes)
+		return
+	}
+	own := ownPath(escaped)
 	s.observe(w, r, otherRoute, func(w http.ResponseWriter) {
 		switch err := s.guard(r, own); {
 		case err != nil:
@@ -84,16 +73,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.Web.ServeHTTP(w, r)
 		}
 	})
-}
-
-// cleaned is p without empty and dot segments. An unclean path is not found
-// rather than redirected: a redirected POST would come back as a GET.
-func cleaned(p string) string {
-	clean := path.Clean("/" + p)
-	if strings.HasSuffix(p, "/") && clean != "/" {
-		clean += "/"
-	}
-	return clean
 }
 
 // dispatch runs the route of the request's method.
