@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 
@@ -79,11 +78,7 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 
 // openStore opens the store and refuses one that cannot keep its word.
 func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) error {
-	folder := filepath.Dir(storePath(c.Store))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fmt.Errorf("IM_STORE (--store): the folder cannot be made: %w", err)
-	}
-	opened, err := sqlstore.Open(ctx, c.Store, sqlstore.Options{Log: log})
+	opened, err := sqlstore.Open(ctx, c.Store, sqlstore.Options{Log: log, DedupRetention: c.DedupRetention > 0})
 	if err != nil {
 		return storeError(c.Store, err)
 	}
@@ -112,14 +107,20 @@ func storeError(dsn string, err error) error {
 	path := storePath(dsn)
 	text := err.Error()
 	switch {
-	case strings.Contains(text, "locked") || strings.Contains(text, "busy") || strings.Contains(text, "in use"):
-		return fmt.Errorf("the store %s is in use by another process: stop that one, or set IM_STORE to another path (%w)", path, err)
+	case inUse(err):
+		return fmt.Errorf("IM_STORE (--store): %s is in use by another process: stop that one, or choose another path", path)
 	case errors.Is(err, os.ErrPermission) || strings.Contains(text, "readonly") || strings.Contains(text, "unable to open"):
-		return fmt.Errorf("the store %s cannot be written: check who owns it, or set IM_STORE to another path (%w)", path, err)
+		return fmt.Errorf("IM_STORE (--store): %s cannot be written: check who owns it, or choose another path (%w)", path, err)
 	case strings.Contains(text, "not a database") || strings.Contains(text, "malformed"):
-		return fmt.Errorf("the store %s is damaged or no database of this server: restore a backup, or set IM_STORE to another path (%w)", path, err)
+		return fmt.Errorf("IM_STORE (--store): %s is damaged or no database of this server: restore a backup, or choose another path (%w)", path, err)
 	}
-	return fmt.Errorf("the store %s does not open: %w", path, err)
+	return fmt.Errorf("IM_STORE (--store): %s does not open: %w", path, err)
+}
+
+// inUse reports whether another process has the store.
+func inUse(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "is in use") || strings.Contains(text, "database is locked")
 }
 
 func (a authConfig) verifierConfig(log *slog.Logger) (auth.Config, error) {

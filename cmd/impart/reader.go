@@ -14,7 +14,7 @@ import (
 
 // reader reads the text of one setting into its field of the config.
 type reader struct {
-	kind string // what flags and tables call it: "ms", "duration", "list" …
+	kind string // what flags and tables call it: "ms", "duration", "choice" …
 	want string // completes "it should be …"
 	set  func(text string) error
 }
@@ -146,7 +146,7 @@ func checkOrigin(s string) error {
 }
 
 func choice(field *string, options ...string) reader {
-	return reader{"text", strings.Join(options[:len(options)-1], ", ") + " or " + options[len(options)-1], func(s string) error {
+	return reader{"choice", strings.Join(options[:len(options)-1], ", ") + " or " + options[len(options)-1], func(s string) error {
 		for _, option := range options {
 			if s == option {
 				*field = s
@@ -158,7 +158,7 @@ func choice(field *string, options ...string) reader {
 }
 
 func level(field *slog.Level) reader {
-	return reader{"text", "debug, info, warn or error", func(s string) error {
+	return reader{"choice", "debug, info, warn or error", func(s string) error {
 		switch s {
 		case "debug", "info", "warn", "error":
 			return field.UnmarshalText([]byte(s))

@@ -135,9 +135,9 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 }
 
 func helpFor(cmd *cobra.Command, args []string) error {
-	target, _, err := cmd.Root().Find(args)
-	if err != nil || target == nil {
-		return usagef("there is no command %q", strings.Join(args, " "))
+	target, rest, err := cmd.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return usagef("there is no command %q", strings.Join(append([]string{"impart"}, args...), " "))
 	}
 	return target.Help()
 }

@@ -42,7 +42,7 @@ func listening(c *config) []setting {
 		{"IM_TLS_CERT", "", text(&c.TLSCert, "path of a PEM file"), "certificate chain; read again when the file changes", false},
 		{"IM_TLS_KEY", "", text(&c.TLSKey, "path of a PEM file"), "private key of the certificate", false},
 		{"IM_ALLOW_PLAINTEXT", "false", boolean(&c.AllowPlaintext), "listen off loopback without TLS, because a proxy in front ends it", false},
-		{"IM_ORIGINS", "", list(&c.Origins, checkOrigin), "web origins that may connect besides the server's own, by comma", false},
+		{"IM_ORIGINS", "", list(&c.Origins, checkOrigin), "web origins that may connect besides the server's own, such as https://chat.example.com, by comma", false},
 		{"IM_AUTH_HMAC_SECRET", "", text(&c.Auth.HMACSecret, "at least 32 bytes"), "secret that tokens are signed with (HS256, HS384, HS512), at least 32 bytes", true},
 		{"IM_AUTH_PUBLIC_KEY", "", text(&c.Auth.PublicKey, "PEM text, or the path of a PEM file"), "public key of the tokens: RSA, ECDSA or Ed25519, as PEM or the path of a PEM file", false},
 		{"IM_AUTH_JWKS_URL", "", text(&c.Auth.JWKSURL, "an https URL"), "address where the issuer of tokens publishes its keys (JWKS)", false},
@@ -54,9 +54,9 @@ func listening(c *config) []setting {
 
 func keeping(c *config) []setting {
 	return []setting{
-		{"IM_STORE", "sqlite:impart-data/impart.db", text(&c.Store, "sqlite:PATH"), "where messages are kept", false},
-		{"IM_RETENTION", "0", duration(&c.Retention, 0, 100*365*day), "age after which events are removed; 0 keeps them for ever", false},
-		{"IM_DEDUP_RETENTION", "0", duration(&c.DedupRetention, 0, 100*365*day), "how long a retry is still known by its cmid; 0 is for ever", false},
+		{"IM_STORE", "sqlite:impart-data/impart.db", text(&c.Store, "sqlite:PATH"), "where messages are kept: sqlite:PATH", false},
+		{"IM_RETENTION", "0", duration(&c.Retention, 0, 100*365*day), "age after which events are removed, such as 30d; 0 keeps them for ever", false},
+		{"IM_DEDUP_RETENTION", "0", duration(&c.DedupRetention, 0, 100*365*day), "how long a retry is still known by its cmid, such as 90d; 0 is for ever", false},
 		{"IM_ALLOW_UNSAFE_DURABILITY", "false", boolean(&c.AllowUnsafe), "start although the store is set so that a sent message can be lost", false},
 	}
 }
@@ -75,11 +75,11 @@ func limits(c *config) []setting {
 func delivering(c *config) []setting {
 	return []setting{
 		{"IM_SWEEP_MS", "5000", millis(&c.Sweep, 10*time.Millisecond, 10*time.Minute), "how often the server looks for devices that lack something", false},
-		{"IM_RETRY_MS", "1000,3000,7000,15000", ladder(&c.Retry), "waits for an acknowledgement, before each retry and before giving up", false},
+		{"IM_RETRY_MS", "1000,3000,7000,15000", ladder(&c.Retry), "four waits for an acknowledgement: before each of three retries, and before giving up", false},
 		{"IM_HEARTBEAT_MS", "25000", millis(&c.Heartbeat, 100*time.Millisecond, 10*time.Minute), "how often a silent connection is asked whether it lives", false},
 		{"IM_GATEWAY_ID", "", text(&c.GatewayID, "text"), "name of this process among others; made from the host name if not given", false},
-		{"IM_LOG_LEVEL", "info", level(&c.LogLevel), "least level that is logged", false},
-		{"IM_LOG_FORMAT", "auto", choice(&c.LogFormat, "auto", "text", "json"), "form of log lines; auto is coloured on a terminal and text elsewhere", false},
+		{"IM_LOG_LEVEL", "info", level(&c.LogLevel), "least level that is logged: debug, info, warn or error", false},
+		{"IM_LOG_FORMAT", "auto", choice(&c.LogFormat, "auto", "text", "json"), "form of log lines: auto (coloured on a terminal, text elsewhere), text or json", false},
 		{"IM_PPROF", "", text(&c.Pprof, "host:port on loopback"), "address for Go's profiles, on loopback only", false},
 		{"IM_FAULT", "", text(&c.Fault, "point:action[:from:count]"), "faults to inject, only in a binary built with -tags fault", false},
 	}
