@@ -2,9 +2,11 @@ package blackbox
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/impart-im/impart/test/blackbox/impart"
 	"github.com/impart-im/impart/test/blackbox/rawclient"
 )
 
@@ -152,4 +154,43 @@ func TestSweepFindsWhoWasBehindBefore(t *testing.T) {
 	w.online("ana", "phone").sendMany(ab, "k", 3)
 	ben := w.online("ben", "phone") // and asks for nothing
 	ben.await("a hint", 0, func(f rawclient.Frame) bool { return f.T() == "hint" && f.Str("conv") == ab && f.Int("head") == 3 })
+}
+
+// A reader that falls behind costs at most its queue: past it pushes are dropped and replaced by one hint.
+func TestOverflowIsOneHint(t *testing.T) {
+	w := onOwn(t, "IM_SWEEP_MS=60000", "IM_RETRY_MS=60000,60000,60000,60000")
+	ab := w.conv("ab", "ana", "ben")
+	p := impart.NewProxy(t, w.srv.Addr)
+	ana := w.online("ana", "phone")
+	ben := w.loginAt(p.Addr(), "ben", "phone", nil)
+	ben.want("subbed", F{"t": "sub"})
+	p.Hold()
+	const n = 600 // 24 MB: more than the sockets between hold
+	body := strings.Repeat("x", 40_000)
+	rids := []string{}
+	for i := range n {
+		rids = append(rids, ana.post(F{"t": "send", "conv": ab, "cmid": fmt.Sprint("k", i), "body": body}))
+	}
+	for _, rid := range rids {
+		ana.reply(rid)
+	}
+	p.Release()
+	f := ben.await("hint overflow", 0, isHint("overflow"))
+	shaped(t, f.Object, hintShape)
+	pushes, _, _ := attempts(ben.Frames(), ab)
+	if len(pushes) == n {
+		t.Errorf("all %d events were pushed to a reader that did not read", n)
+	}
+	if events, _ := ben.log(ab, 0); len(events) != n {
+		t.Errorf("sync gives %d events, want %d", len(events), n)
+	}
+	hints := 0
+	for _, f := range ben.Frames() {
+		if isHint("overflow")(f) {
+			hints++
+		}
+	}
+	if hints > 3 {
+		t.Errorf("%d overflow hints for one overflow", hints)
+	}
 }

@@ -83,22 +83,14 @@ func TestWhatWaitsSurvivesThePageToo(t *testing.T) {
 func TestLostRepliesMakeNoSecondMessage(t *testing.T) {
 	chromium.need(t)
 	server := impart.Start(t)
-	proxy := impart.NewProxy(t, server.Addr)
-	lost := make(chan struct{}, 100)
-	proxy.Drop(func(payload []byte) bool {
-		reply := strings.HasPrefix(string(payload), `{"t":"sent"`)
-		if reply {
-			lost <- struct{}{}
-		}
-		return reply
-	})
-	p := open(t, "http://"+proxy.Addr())
+	p := open(t, server.URL())
+	p.loses(`frame.t === 'sent'`)
 	p.ana.writes("did you get this?")
-	<-lost // it is stored, and nobody told ana
+	p.wants("a reply lost on its way", `probe.lost() > 0`) // it is stored, and nobody told ana
 	p.ben.wants("did you get this?")
 	p.ana.wantsTick("did you get this?", "waiting")
-	proxy.Drop(nil)
-	proxy.Cut()
+	p.loses("false")
+	eval[any](p, `probe.cut()`)
 	p.ana.wantsTick("did you get this?", "read")
 	p.ana.wants("did you get this?")
 	wantsLog(t, server, ana("did you get this?"))
@@ -109,13 +101,15 @@ func TestLostRepliesMakeNoSecondMessage(t *testing.T) {
 func TestLostPushesAreFetched(t *testing.T) {
 	chromium.need(t)
 	server := impart.Start(t, "IM_SWEEP_MS=300", "IM_RETRY_MS=300,300,300,300")
-	proxy := impart.NewProxy(t, server.Addr)
-	proxy.Drop(func(payload []byte) bool { return strings.HasPrefix(string(payload), `{"t":"event"`) })
-	p := open(t, "http://"+proxy.Addr())
+	p := open(t, server.URL())
+	p.loses(`frame.t === 'event'`)
 	p.ana.writes("one")
 	p.ana.writes("two")
 	p.ben.wants("one", "two")
 	p.ana.wantsTick("two", "read")
+	if lost := eval[int](p, `probe.lost()`); lost == 0 {
+		t.Error("no push was lost: the test shows nothing")
+	}
 	wantsLog(t, server, ana("one"), ana("two"))
 	p.wantsNoFaults()
 }
@@ -159,20 +153,20 @@ func TestAnOlderBackupIsMadeGoodByWhatThePageHolds(t *testing.T) {
 	p.wantsNoFaults()
 }
 
-// wantsNoDoubt checks what the server believes of the page's devices: both have everything.
+// wantsNoDoubt waits until the server knows that both of the page's devices have everything.
 func wantsNoDoubt(t *testing.T, p *page, server *impart.Server) {
 	t.Helper()
 	head := int64(len(log(t, server)))
 	for _, side := range []panel{p.ana, p.ben} {
 		device := eval[string](p, `probe.device(`+quoted(side.user)+`)`)
-		info := server.Admin(t, "GET", "devices/"+device, nil)
-		if !strings.Contains(string(info.Raw), device) {
-			t.Errorf("the server does not know %s's device: %s", side.user, info)
-		}
-		cursors := info.JSON.List("devices")[0].List("cursors")
-		if len(cursors) != 1 || cursors[0].Int("delivered") != head {
-			t.Errorf("%s's device has acknowledged %v, the head is %d", side.user, cursors, head)
-		}
+		eventually(t, side.user+"'s device with everything acknowledged", func() bool {
+			devices := server.Admin(t, "GET", "devices/"+device, nil).JSON.List("devices")
+			if len(devices) != 1 {
+				t.Fatalf("the server knows %d devices by the name of %s", len(devices), device)
+			}
+			cursors := devices[0].List("cursors")
+			return len(cursors) == 1 && cursors[0].Int("delivered") == head
+		})
 	}
 }
 

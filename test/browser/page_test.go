@@ -170,6 +170,12 @@ func (p *page) wants(what, expression string) {
 	}
 }
 
+// loses makes frames to the page, for which the expression about frame is true, never arrive.
+func (p *page) loses(expression string) {
+	p.t.Helper()
+	eval[any](p, "probe.lose((frame) => "+expression+")")
+}
+
 // leave keeps a picture of the page for whoever looks into a failure.
 func (p *page) leave(name string) {
 	dir := os.Getenv("IMPART_EVIDENCE")

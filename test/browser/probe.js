@@ -7,9 +7,9 @@ globalThis.probe = (() => {
   const messages = (user) => [...(panel(user)?.querySelectorAll('.messages > .message') ?? [])];
   const shown = (element) => Boolean(element && element.checkVisibility());
 
-  function note(element) {
+  function note(element, state = element.dataset.state) {
     const user = element.closest('.panel')?.dataset.user;
-    const { cmid, state } = element.dataset;
+    const { cmid } = element.dataset;
     if (!user || !cmid || !state) return;
     const states = history.get(`${user} ${cmid}`) ?? [];
     if (states.at(-1) !== state) states.push(state);
@@ -18,14 +18,33 @@ globalThis.probe = (() => {
 
   new MutationObserver((records) => {
     for (const { target, addedNodes, type, oldValue } of records) {
-      if (type === 'attributes') {
+      if (type === 'attributes' && target.matches('.message')) {
         // Several changes may lie between two calls: the old value tells of the one before.
-        if (target.matches('.message') && oldValue) note({ closest: () => target.closest('.panel'), dataset: { cmid: target.dataset.cmid, state: oldValue } });
-        if (target.matches('.message')) note(target);
+        note(target, oldValue);
+        note(target);
       }
       for (const node of addedNodes) if (node.matches?.('.message')) note(node);
     }
-  }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state', 'data-cmid'], attributeOldValue: true });
+  }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state'], attributeOldValue: true });
+
+  // A network that loses what arrives: frames for which `lose` is true never reach the page.
+  const sockets = new Set();
+  let lose = () => false;
+  let lost = 0;
+  const NativeSocket = WebSocket;
+  globalThis.WebSocket = class extends NativeSocket {
+    constructor(...rest) {
+      super(...rest);
+      sockets.add(this);
+    }
+
+    set onmessage(receive) {
+      super.onmessage = receive && ((message) => {
+        if (lose(JSON.parse(message.data))) lost += 1;
+        else receive(message);
+      });
+    }
+  };
 
   return {
     panel,
@@ -103,6 +122,10 @@ globalThis.probe = (() => {
       }
       return faint;
     },
+
+    lose(which) { lose = which ?? (() => false); },
+    lost: () => lost,
+    cut() { for (const socket of sockets) socket.close(); },
 
     ticks: (user, cmid) => history.get(`${user} ${cmid}`) ?? [],
     act(user, body) {
