@@ -1,0 +1,62 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"io"
+
+	"github.com/impart-im/impart/internal/store"
+)
+
+// dialect is what one kind of database does in its own way. The rules (plan.go,
+// cursor.go, visible.go) and the queue know nothing of it, and the queries keep
+// to what SQLite, PostgreSQL and MySQL have in common, except for those in sql.
+type dialect struct {
+	// writer has one connection, readers several; both are pools of [conn].
+	writer, readers *sql.DB
+	sql             statements
+	// settings reports what D1 and D6 rest on.
+	settings func(s session) ([]store.Setting, error)
+	// upkeep is called by the writer between two transactions; see checkpoint.go.
+	keeper keeper
+	// lock keeps other processes away until it is closed.
+	lock io.Closer
+}
+
+// keeper looks after the database's own log.
+type keeper interface {
+	// wrote tells how many items a transaction wrote. The writer calls it between
+	// two transactions.
+	wrote(items int, s session)
+	// close ends the keeper's goroutine.
+	close()
+}
+
+// statements are those that are not written in the same way everywhere.
+type statements struct {
+	begin    string // a transaction that writes
+	snapshot string // a transaction that reads one state
+	commit   string
+	rollback string
+	// newUser makes a user known, if they are not.
+	newUser string
+	// putCursor and putRead write a cursor row, whether there is one or not.
+	putCursor string
+	putRead   string
+}
+
+// begin takes the writer's or a reader's connection and runs f within it.
+func withConn(ctx context.Context, db *sql.DB, f func(c *conn) error) error {
+	held, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	err = held.Raw(func(driverConn any) error {
+		c, _ := driverConn.(*conn)
+		return f(c)
+	})
+	if closing := held.Close(); err == nil && closing != nil && closing != sql.ErrConnDone {
+		err = closing
+	}
+	return err
+}

@@ -1,0 +1,182 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"modernc.org/sqlite"
+
+	"github.com/impart-im/impart/internal/store"
+)
+
+// busyMillis is how long a statement waits for a lock that another connection of
+// this process holds; the lock file keeps other processes away.
+const busyMillis = 10_000
+
+var sqliteStatements = statements{
+	begin: "BEGIN IMMEDIATE", snapshot: "BEGIN", commit: "COMMIT", rollback: "ROLLBACK",
+	newUser: "INSERT INTO users (user_id) VALUES (?) ON CONFLICT DO NOTHING",
+	putCursor: `INSERT INTO device_cursors (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (user_id, device_id, conv_id) DO UPDATE SET install_epoch = excluded.install_epoch, epoch = excluded.epoch,
+		start_seq = excluded.start_seq, delivered_seq = excluded.delivered_seq, n = excluded.n, updated_at = excluded.updated_at`,
+	putRead: `INSERT INTO read_cursors (user_id, conv_id, epoch, read_seq, updated_at) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (user_id, conv_id) DO UPDATE SET epoch = excluded.epoch, read_seq = excluded.read_seq, updated_at = excluded.updated_at`,
+}
+
+// openSQLite opens the database file at path, which it makes if there is none.
+func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, err error) {
+	if path == "" || strings.HasPrefix(path, ":") {
+		return nil, fmt.Errorf("store %q: name a file, as in sqlite:impart-data/impart.db", "sqlite:"+path)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	if err := makeFile(path); err != nil {
+		return nil, err
+	}
+	// fdatasync keeps what fsync keeps of a database, without the time stamps.
+	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
+		return nil, err
+	}
+	d := &dialect{sql: sqliteStatements, settings: sqliteSettings}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.close())
+		}
+	}()
+	if d.lock, err = lockFile(ctx, path); err != nil {
+		return nil, err
+	}
+	if d.writer, err = sqlitePool(path, 1, opts.hook, "journal_mode(WAL)", "wal_autocheckpoint(0)", "cache_size(-65536)"); err != nil {
+		return nil, err
+	}
+	if err := migrate(ctx, d.writer, "sqlite"); err != nil {
+		return nil, err
+	}
+	if d.readers, err = sqlitePool(path, max(4, runtime.GOMAXPROCS(0)), nil, "query_only(1)", "cache_size(-8192)"); err != nil {
+		return nil, err
+	}
+	d.keeper, err = newCheckpointer(path, opts.Log)
+	return d, err
+}
+
+// sqlitePool is a pool of at most n connections with these settings.
+func sqlitePool(path string, n int, h hook, pragmas ...string) (*sql.DB, error) {
+	query := url.Values{"_dqs": {"0"}, "_pragma": append([]string{
+		"busy_timeout(" + strconv.Itoa(busyMillis) + ")", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)",
+	}, pragmas...)}
+	name := url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
+	raw, err := sqlite.NewConnector(name.String())
+	if err != nil {
+		return nil, err
+	}
+	db := sql.OpenDB(connector{raw, h})
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db, nil
+}
+
+// makeFile makes the folder and an empty file that nobody else may read: they
+// hold what people write to each other.
+func makeFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("store: cannot make its folder: %w", err)
+	}
+	for _, name := range []string{path, lockName(path)} {
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return fmt.Errorf("store: cannot open its file: %w", err)
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func lockName(path string) string { return path + ".lock" }
+
+// fileLock is a transaction that never ends on a second, empty database. It
+// goes with the process, however that ends, and works wherever SQLite does.
+type fileLock struct {
+	db   *sql.DB
+	held *sql.Conn
+}
+
+func lockFile(ctx context.Context, path string) (*fileLock, error) {
+	raw, err := sqlite.NewConnector((&url.URL{Scheme: "file", Path: lockName(path)}).String())
+	if err != nil {
+		return nil, err
+	}
+	l := &fileLock{db: sql.OpenDB(raw)}
+	if l.held, err = l.db.Conn(ctx); err == nil {
+		_, err = l.held.ExecContext(ctx, "BEGIN EXCLUSIVE")
+	}
+	if err == nil {
+		return l, nil
+	}
+	busy := new(sqlite.Error)
+	if errors.As(err, &busy) && busy.Code()&0xff == sqliteBusy {
+		err = fmt.Errorf("%s is in use: another impart process serves it; stop that one, or give this one another store", path)
+	}
+	return nil, errors.Join(err, l.Close())
+}
+
+// sqliteBusy is SQLite's result code SQLITE_BUSY.
+const sqliteBusy = 5
+
+// Close lets the file go.
+func (l *fileLock) Close() error {
+	var err error
+	if l.held != nil {
+		err = l.held.Close()
+	}
+	return errors.Join(err, l.db.Close())
+}
+
+// close ends everything that open started, in the opposite order.
+func (d *dialect) close() error {
+	var errs []error
+	if d.keeper != nil {
+		d.keeper.close()
+	}
+	for _, db := range []*sql.DB{d.readers, d.writer} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// sqliteSettings reads back what the writer's connection is set to.
+func sqliteSettings(s session) ([]store.Setting, error) {
+	settings := []store.Setting{
+		{Name: "journal_mode", Want: "wal", Why: "a commit would not be one append to a log that a crash cannot tear"},
+		{Name: "synchronous", Want: "2 (FULL)", Why: "a power cut could take messages that were answered with sent"},
+	}
+	for i := range settings {
+		set := &settings[i]
+		err := s.query("PRAGMA "+set.Name, func(r row) error {
+			set.Value = fmt.Sprint(r[0])
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	settings[0].Safe = settings[0].Value == "wal"
+	settings[1].Safe = settings[1].Value == "2" || settings[1].Value == "3"
+	return settings, nil
+}

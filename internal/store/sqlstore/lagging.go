@@ -1,0 +1,244 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+const (
+	// maxUnread is where counting unread messages stops.
+	maxUnread = 1000
+	// unreadStep is how many seqs are counted by one statement, so that a long log
+	// of one's own messages can be given up in between.
+	unreadStep = 10_000
+)
+
+// seen is a conversation as one device of one user sees it.
+type seen struct {
+	view
+	cursor *cursorRow
+	read   *readRow
+}
+
+func (v *seen) state(install impart.InstallEpoch) impart.ConvState {
+	return impart.ConvState{
+		Conv: v.conv.id, Kind: v.conv.kind, Head: v.head, Delivered: v.effective(v.cursor, install),
+		Read: v.read.counts(v.epoch), Floor: v.floor,
+	}
+}
+
+// written is when the device's row was written; 0 without one.
+func (v *seen) written() impart.Millis {
+	if v.cursor == nil {
+		return 0
+	}
+	return v.cursor.updated
+}
+
+// readSeen reads a user's conversations above after, ascending by id, at most
+// limit of them and one more, to tell that there are more. What the heads are of
+// those who do not see everything is for finish to find out.
+func readSeen(s session, user impart.UserID, device impart.DeviceID, after impart.ConvID, limit int) ([]*seen, error) {
+	meta, err := readMeta(s)
+	if err != nil {
+		return nil, err
+	}
+	var out []*seen
+	err = s.query("SELECT v.conv_id, v.kind, v.history, v.next_seq, v.floor, v.members_version, p.from_seq, p.to_seq, r.epoch, r.read_seq, "+cursorColumns+
+		" FROM members p JOIN conversations v ON v.conv_id = p.conv_id"+
+		" LEFT JOIN device_cursors c ON c.user_id = p.user_id AND c.device_id = ? AND c.conv_id = p.conv_id"+
+		" LEFT JOIN read_cursors r ON r.user_id = p.user_id AND r.conv_id = p.conv_id"+
+		" WHERE p.user_id = ? AND p.conv_id > ? ORDER BY p.conv_id, p.from_seq", func(r row) error {
+		n := len(out)
+		if n == 0 || string(out[n-1].conv.id) != r.str(0) {
+			if n > limit {
+				return errEnough
+			}
+			v := &seen{cursor: scanCursor(r, 10)}
+			v.epoch, v.conv = meta.epoch, scanConv(r[:6])
+			if !r.null(8) {
+				v.read = &readRow{impart.Epoch(r.num(8)), r.seq(9)}
+			}
+			out = append(out, v)
+			n++
+		}
+		v := out[n-1]
+		v.periods = append(v.periods, impart.Period{From: r.seq(6), To: r.seq(7)})
+		return nil
+	}, device, user, after)
+	return out, err
+}
+
+// finish finds the head out.
+func (v *seen) finish(s session) (err error) {
+	v.head, err = readHead(s, v.conv, v.periods)
+	v.floor = min(v.conv.floor, v.head)
+	return err
+}
+
+// Lagging implements [store.Cursors].
+func (s *Store) Lagging(ctx context.Context, q store.LaggingQuery) (impart.LaggingPage, error) {
+	var page impart.LaggingPage
+	err := s.read(ctx, func(c session) error {
+		meta, err := readMeta(c)
+		if err != nil {
+			return err
+		}
+		page.Epoch = meta.epoch
+		dev, err := readDevice(c, q.User, q.Device)
+		if err != nil {
+			return err
+		}
+		if dev == nil || dev.Install != q.Install {
+			return staleInstall(q.Device)
+		}
+		all, err := readSeen(c, q.User, q.Device, "", maxConvs)
+		if err != nil {
+			return err
+		}
+		var behind []*seen
+		for _, v := range all {
+			if err := v.finish(c); err != nil {
+				return err
+			}
+			if q.All || v.head > v.effective(v.cursor, q.Install) {
+				behind = append(behind, v)
+			}
+		}
+		slices.SortStableFunc(behind, func(a, b *seen) int { return cmp.Compare(a.written(), b.written()) })
+		for _, v := range behind {
+			if len(page.Convs) == q.Limit {
+				page.More = true
+				break
+			}
+			page.Convs = append(page.Convs, v.state(q.Install))
+		}
+		return nil
+	})
+	if err != nil {
+		return impart.LaggingPage{}, err
+	}
+	return page, nil
+}
+
+// maxConvs stands for all of a user's conversations.
+const maxConvs = 1 << 30
+
+// Lags implements [store.Cursors].
+func (s *Store) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error) {
+	out := make([]impart.Lag, len(queries))
+	err := s.read(ctx, func(c session) error {
+		for i := range queries {
+			if err := readLag(c, &queries[i], &out[i]); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func readLag(s session, q *impart.LagQuery, out *impart.Lag) error {
+	v, err := readView(s, q.Conv, q.Session.User)
+	if err != nil || len(v.periods) == 0 {
+		return err
+	}
+	out.Head = v.head
+	return s.query("SELECT d.install_epoch, "+cursorColumns+" FROM devices d LEFT JOIN device_cursors c"+
+		" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ? AND d.device_id = ?", func(r row) error {
+		if install := impart.InstallEpoch(r.num(0)); install == q.Session.Install {
+			out.Delivered = v.effective(scanCursor(r, 1), install)
+		}
+		return nil
+	}, q.Conv, q.Session.User, q.Session.Device)
+}
+
+// Convs implements [store.Cursors].
+func (s *Store) Convs(ctx context.Context, user impart.UserID, device impart.DeviceID, after impart.ConvID, limit, maxBytes int) (impart.ConvsPage, error) {
+	var page impart.ConvsPage
+	err := s.read(ctx, func(c session) error {
+		meta, err := readMeta(c)
+		if err != nil {
+			return err
+		}
+		page.Epoch = meta.epoch
+		dev, err := readDevice(c, user, device)
+		if err != nil {
+			return err
+		}
+		if dev == nil {
+			dev = &impart.DeviceInfo{}
+		}
+		all, err := readSeen(c, user, device, after, limit)
+		if err != nil {
+			return err
+		}
+		size := 0
+		for i, v := range all {
+			if i == limit {
+				page.More = true
+				break
+			}
+			state, err := v.listed(c, user, dev.Install)
+			if err != nil {
+				return err
+			}
+			if state.Last != nil {
+				size += store.Size(state.Last)
+			}
+			if i > 0 && size > maxBytes {
+				page.More = true
+				break
+			}
+			if device == "" {
+				state.Delivered = 0
+			}
+			page.Convs = append(page.Convs, state)
+		}
+		return ctx.Err()
+	})
+	if err != nil {
+		return impart.ConvsPage{}, err
+	}
+	return page, nil
+}
+
+// listed is a conversation with its last event and what is unread in it.
+func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch) (state impart.ConvState, err error) {
+	if err := v.finish(s); err != nil {
+		return state, err
+	}
+	state = v.state(install)
+	if state.Last, err = readEvent(s, v.conv.id, v.head); err != nil {
+		return state, err
+	}
+	if state.Last != nil && !v.periods.Sees(state.Last) {
+		state.Last = nil // the head is of what was removed
+	}
+	state.Unread, err = v.unread(s, user, state.Read)
+	return state, err
+}
+
+// unread counts the messages of others above read that are not recalled.
+func (v *seen) unread(s session, user impart.UserID, read impart.Seq) (n int, err error) {
+	for _, st := range stretches(v.periods, max(read, v.conv.floor)+1, v.head) {
+		for from := st.from; st.covered && from <= st.to && n < maxUnread; from += unreadStep {
+			err := s.query("SELECT count(*) FROM (SELECT 1 FROM events WHERE conv_id = ? AND seq BETWEEN ? AND ?"+
+				" AND kind = 'msg' AND sender <> ? AND recalled = 0 LIMIT ?) AS counted", func(r row) error {
+				n += int(r.num(0))
+				return nil
+			}, v.conv.id, from, min(st.to, from+unreadStep-1), user, maxUnread-n)
+			if err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,235 @@
+package sqlstore
+
+import (
+	"context"
+	"slices"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// Page implements [store.Log].
+func (s *Store) Page(ctx context.Context, q store.PageQuery) (impart.Page, error) {
+	var page impart.Page
+	err := s.read(ctx, func(c session) error {
+		var err error
+		page, err = readPage(c, &q)
+		return err
+	})
+	if err != nil {
+		return impart.Page{}, err
+	}
+	return page, nil
+}
+
+// view is a conversation as one user sees it.
+type view struct {
+	place
+	conv *convState
+}
+
+// readView reads it; without periods the user sees nothing.
+func readView(s session, conv impart.ConvID, user impart.UserID) (*view, error) {
+	v := &view{}
+	err := s.query("SELECT m.epoch, c.conv_id, c.kind, c.history, c.next_seq, c.floor, c.members_version, p.from_seq, p.to_seq FROM meta m"+
+		" LEFT JOIN conversations c ON c.conv_id = ? LEFT JOIN members p ON p.conv_id = c.conv_id AND p.user_id = ? ORDER BY p.from_seq",
+		func(r row) error {
+			v.epoch = impart.Epoch(r.num(0))
+			if !r.null(1) && v.conv == nil {
+				v.conv = scanConv(r[1:7])
+			}
+			if !r.null(7) {
+				v.periods = append(v.periods, impart.Period{From: r.seq(7), To: r.seq(8)})
+			}
+			return nil
+		}, conv, user)
+	if err != nil || len(v.periods) == 0 {
+		return v, err
+	}
+	v.head, err = readHead(s, v.conv, v.periods)
+	v.floor = min(v.conv.floor, v.head)
+	return v, err
+}
+
+func readPage(s session, q *store.PageQuery) (page impart.Page, err error) {
+	v, err := readView(s, q.Conv, q.User)
+	if err != nil {
+		return page, err
+	}
+	if err := checkEpoch(q.Epoch, v.epoch); err != nil {
+		return page, err
+	}
+	if len(v.periods) == 0 {
+		return page, notMember(q.Conv)
+	}
+	page = impart.Page{Conv: q.Conv, Head: v.head, Floor: v.floor, Epoch: v.epoch}
+	if fault.Planted(fault.SeesAllSync) {
+		v.periods = impart.Periods{{From: 1}}
+	}
+	fill := filler{q: q, page: &page, periods: v.periods}
+	if q.Back {
+		if q.Before < 0 || q.Before > v.head+1 {
+			return page, cursorAhead(q.Before, v.head)
+		}
+		return page, fill.back(s, v)
+	}
+	// What retention removed was there: who holds it is not ahead.
+	if q.After < 0 || q.After > max(v.head, v.conv.floor) {
+		return page, cursorAhead(q.After, v.head)
+	}
+	if err := checkHeld(s, v, q); err != nil {
+		return page, err
+	}
+	if err := fill.forward(s, v); err != nil {
+		return page, err
+	}
+	page.Through = max(v.head, q.After)
+	if page.More && !fault.Planted(fault.ThroughSkipsVisible) {
+		page.Through = page.Events[len(page.Events)-1].Seq
+	}
+	return page, nil
+}
+
+// checkHeld compares the mid that the client holds with the one that is here.
+// What is removed or not for this user to see cannot be compared.
+func checkHeld(s session, v *view, q *store.PageQuery) error {
+	if q.AfterMID == "" || q.After <= v.conv.floor {
+		return nil
+	}
+	ev, err := readEvent(s, q.Conv, q.After)
+	if err != nil || ev == nil || !v.periods.Sees(ev) || ev.MID == q.AfterMID {
+		return err
+	}
+	return epochChanged(v.epoch, "another event is at seq %d: compare mids, then sync", q.After)
+}
+
+// filler fills a page with visible events until it is full.
+type filler struct {
+	q       *store.PageQuery
+	page    *impart.Page
+	periods impart.Periods
+	size    int
+}
+
+// add takes one more event, or says that the page was full without it.
+func (f *filler) add(ev impart.Event) error {
+	if !f.periods.Sees(&ev) {
+		return nil
+	}
+	f.size += store.Size(&ev)
+	n := len(f.page.Events)
+	if n == f.q.Limit || (n > 0 && f.size > f.q.MaxBytes) {
+		f.page.More = true
+		return errEnough
+	}
+	if n == 0 {
+		f.page.Events = make([]impart.Event, 0, min(f.q.Limit, 64))
+	}
+	f.page.Events = append(f.page.Events, ev)
+	return nil
+}
+
+func (f *filler) forward(s session, v *view) error {
+	for _, st := range stretches(v.periods, max(f.q.After, v.conv.floor)+1, v.conv.last()) {
+		if f.page.More {
+			break
+		}
+		if err := f.run(s, st, selectForward, selectRecallsForward); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *filler) back(s session, v *view) error {
+	for _, st := range slices.Backward(stretches(v.periods, v.conv.floor+1, min(f.q.Before-1, v.conv.last()))) {
+		if f.page.More {
+			break
+		}
+		if err := f.run(s, st, selectBack, selectRecallsBack); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	selectRange          = "SELECT " + eventColumns + " FROM events WHERE conv_id = ? AND seq BETWEEN ? AND ?"
+	selectForward        = selectRange + " ORDER BY seq"
+	selectBack           = selectRange + " ORDER BY seq DESC"
+	selectRecalls        = selectRange + " AND kind = 'recall' AND target BETWEEN ? AND ?"
+	selectRecallsForward = selectRecalls + " ORDER BY seq"
+	selectRecallsBack    = selectRecalls + " ORDER BY seq DESC"
+)
+
+// run reads one stretch: all of it, or only recalls of what the user may see.
+func (f *filler) run(s session, st stretch, all, recalls string) error {
+	conv := f.q.Conv
+	each := func(r row) error { return f.add(scanEvent(r, conv)) }
+	if st.covered {
+		return s.query(all, each, conv, st.from, st.to)
+	}
+	return s.query(recalls, each, conv, st.from, st.to, f.periods.First(), coveredUpTo(f.periods, st.to))
+}
+
+// Range implements [store.Log].
+func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through impart.Seq, limit int) (store.Range, error) {
+	var out store.Range
+	err := s.read(ctx, func(c session) error {
+		meta, err := readMeta(c)
+		if err != nil {
+			return err
+		}
+		state, err := readConv(c, conv)
+		if err != nil {
+			return err
+		}
+		if state == nil {
+			return noConversation(conv)
+		}
+		out = store.Range{Head: state.last(), Members: state.version, Epoch: meta.epoch}
+		return c.query(selectForward, func(r row) error {
+			if len(out.Events) == limit {
+				out.More = true
+				return errEnough
+			}
+			out.Events = append(out.Events, scanEvent(r, conv))
+			return nil
+		}, conv, from, through)
+	})
+	if err != nil {
+		return store.Range{}, err
+	}
+	return out, nil
+}
+
+// Written implements [store.Log]. A page may be longer than limit where more
+// conversations than that were written in one millisecond: otherwise the caller,
+// who goes on from the last one's time, would get the same page for ever.
+func (s *Store) Written(ctx context.Context, since impart.Millis, limit int) (store.Written, error) {
+	out := store.Written{Now: s.now()}
+	err := s.read(ctx, func(c session) error {
+		meta, err := readMeta(c)
+		if err != nil {
+			return err
+		}
+		out.Epoch = meta.epoch
+		if since == 0 {
+			return nil
+		}
+		return c.query("SELECT conv_id, next_seq, members_version, updated_at FROM conversations WHERE updated_at >= ? ORDER BY updated_at", func(r row) error {
+			h := store.Head{Conv: impart.ConvID(r.str(0)), Head: r.seq(1) - 1, Members: r.num(2), At: impart.Millis(r.num(3))}
+			if n := len(out.Heads); n >= limit && h.At != out.Heads[0].At {
+				out.More = true
+				return errEnough
+			}
+			out.Heads = append(out.Heads, h)
+			return nil
+		}, max(since, 1))
+	})
+	if err != nil {
+		return store.Written{}, err
+	}
+	return out, nil
+}

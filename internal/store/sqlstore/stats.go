@@ -1,0 +1,78 @@
+package sqlstore
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// slowWindow is how long "of late" is at least, for the slowest commit; at most
+// it is twice that.
+const slowWindow = time.Minute
+
+// slowest remembers the longest transaction of the last minute or two.
+type slowest struct {
+	mu       sync.Mutex
+	now, old time.Duration
+	since    time.Time
+}
+
+func (l *slowest) add(took time.Duration, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn(at)
+	l.now = max(l.now, took)
+}
+
+func (l *slowest) get(at time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn(at)
+	return max(l.now, l.old)
+}
+
+func (l *slowest) turn(at time.Time) {
+	switch age := at.Sub(l.since); {
+	case age >= 2*slowWindow:
+		l.now, l.old, l.since = 0, 0, at
+	case age >= slowWindow:
+		l.now, l.old, l.since = 0, l.now, at
+	}
+}
+
+// committed counts a transaction. It is timed from its begin, before which no
+// row of it was stamped.
+func (s *Store) committed(began time.Time) {
+	s.commits.Add(1)
+	now := time.Now()
+	s.slow.add(now.Sub(began), now)
+}
+
+// count counts the items of an op that has its outcome.
+func (s *Store) count(o *op) {
+	s.items.Add(int64(o.items))
+	for i := range o.appended {
+		if o.appended[i].Dup {
+			s.dups.Add(1)
+		}
+	}
+}
+
+// Stats implements [store.Upkeep].
+func (s *Store) Stats() store.Stats {
+	now := time.Now()
+	slow := s.slow.get(now)
+	if began := s.began.Load(); began != 0 {
+		slow = max(slow, now.Sub(time.Unix(0, began)))
+	}
+	return store.Stats{
+		Commits: s.commits.Load(), Items: s.items.Load(), Queue: s.queue.len(), Dups: s.dups.Load(),
+		Slowest: impart.Millis((slow + time.Millisecond - 1) / time.Millisecond), Reads: s.reads.Load(),
+	}
+}
+
+// joinClose closes a store that could not be opened.
+func joinClose(err error, s *Store) error { return errors.Join(err, s.Close()) }

@@ -1,0 +1,194 @@
+// Package sqlstore keeps a store's promises in an SQL database. What it answers
+// has committed; what it has not answered may have committed or not, and a
+// repeat of the same request finds out. It loses nothing that a flushed disk
+// keeps, and it never answers before the commit.
+//
+// The rules are in files without I/O (plan.go, cursor.go, visible.go), the
+// transactions are made by one writer that shares each commit among all who wait
+// (queue.go, writer.go), and what is peculiar to a database is in its dialect.
+// SQLite is the only one so far.
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// Options of a store. The zero value is ready for use.
+type Options struct {
+	// Log gets warnings; nil: nothing is logged.
+	Log *slog.Logger
+	// MaxBatch is how many items share a commit at most; 0: 1,024.
+	MaxBatch int
+	// MaxQueue is how many items may wait for a commit; past it writes get
+	// OVERLOADED. 0: 16,384.
+	MaxQueue int
+	// DedupRetention prepares for CleanDedup: it makes the index by which events
+	// decide once dedup rows are gone. Without it the first cleaning makes the index.
+	DedupRetention bool
+	// NoGroupCommit gives every item a transaction of its own: the yardstick for
+	// group commit, of no use otherwise.
+	NoGroupCommit bool
+	// Now is the store's clock; nil means time.Now.
+	Now func() impart.Millis
+
+	hook  hook         // before every statement of the writer
+	after func() error // between a commit and its answer; its error makes the outcome unknown
+}
+
+// Store is a [store.Store].
+type Store struct {
+	opts  Options
+	db    *dialect
+	queue queue
+	ended chan struct{} // closed when the writer has ended
+
+	mu      sync.Mutex
+	closed  bool
+	reading sync.WaitGroup // holds off Close; added to under mu
+	once    sync.Once
+	closing error
+
+	commits, items, dups, reads atomic.Int64
+	began                       atomic.Int64 // when the transaction under way began, in ns; 0: none
+	slow                        slowest
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the store that dsn names: sqlite:PATH, a file that is made if it is
+// not there, together with its folder. The schema is brought up to date. It is an
+// error when another process has the store open, or when a newer binary has.
+func Open(ctx context.Context, dsn string, opts Options) (store.Store, error) {
+	s, err := open(ctx, dsn, opts)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	kind, path, _ := strings.Cut(dsn, ":")
+	if kind != "sqlite" {
+		return nil, fmt.Errorf("store %q: this binary knows sqlite:PATH alone, as in sqlite:impart-data/impart.db", redact(dsn))
+	}
+	opts.setDefaults()
+	db, err := openSQLite(ctx, path, &opts)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opts: opts, db: db, ended: make(chan struct{})}
+	s.queue = queue{maxItems: opts.MaxQueue, wake: make(chan struct{}, 1)}
+	go (&writer{s: s, caches: newCaches()}).run()
+	if opts.DedupRetention {
+		if err := s.indexKeys(ctx); err != nil {
+			return nil, fmt.Errorf("store: cannot make the index for cleaning dedup rows: %w", joinClose(err, s))
+		}
+	}
+	return s, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.MaxBatch <= 0 {
+		o.MaxBatch = 1024
+	}
+	if o.MaxQueue <= 0 {
+		o.MaxQueue = 16 << 10
+	}
+	if o.Now == nil {
+		o.Now = func() impart.Millis { return impart.Millis(time.Now().UnixMilli()) }
+	}
+}
+
+// redact keeps what may be a password out of an error.
+func redact(dsn string) string {
+	if at := strings.LastIndexByte(dsn, '@'); at >= 0 {
+		return "…" + dsn[at:]
+	}
+	return dsn
+}
+
+func (s *Store) now() impart.Millis { return s.opts.Now() }
+
+// read runs look in one read transaction: all its queries see the same state,
+// which holds every write that was answered before.
+func (s *Store) read(ctx context.Context, look func(c session) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.reading.Done()
+	return withConn(ctx, s.db.readers, func(c *conn) error {
+		c.ctx = ctx
+		defer func() { c.ctx = nil }()
+		if _, err := c.exec(s.db.sql.snapshot); err != nil {
+			return err
+		}
+		s.reads.Add(1)
+		err := look(c)
+		if _, end := c.exec(s.db.sql.rollback); end != nil && err == nil {
+			err = end
+		}
+		return err
+	})
+}
+
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return closedError()
+	}
+	s.reading.Add(1)
+	return nil
+}
+
+// write queues ops of one call and waits for the outcomes. An error is that of
+// every op that has none of its own; the ops are the writer's then.
+func (s *Store) write(ctx context.Context, ops ...*op) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.queue.push(ops); err != nil {
+		return err
+	}
+	for _, o := range ops {
+		if err := o.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// direct runs f by itself in a write transaction.
+func (s *Store) direct(ctx context.Context, f func(tx *txn) error) error {
+	o := &op{direct: f, items: 1}
+	if err := s.write(ctx, o); err != nil {
+		return err
+	}
+	return o.err
+}
+
+// Close implements [store.Upkeep].
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		s.mu.Lock()
+		s.closed = true
+		s.mu.Unlock()
+		s.queue.close()
+		<-s.ended
+		s.reading.Wait()
+		s.closing = s.db.close()
+	})
+	return s.closing
+}

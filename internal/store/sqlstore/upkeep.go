@@ -1,0 +1,176 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// Meta implements [store.Upkeep].
+func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
+	var out store.Meta
+	err := s.read(ctx, func(c session) error {
+		m, err := readMeta(c)
+		if err == nil {
+			out = store.Meta{Epoch: m.epoch, Incarnation: m.incarnation}
+		}
+		return err
+	})
+	return out, err
+}
+
+// RaiseEpoch implements [store.Upkeep].
+func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (impart.Epoch, error) {
+	var out impart.Epoch
+	err := s.direct(ctx, func(tx *txn) error {
+		m, err := readMeta(tx)
+		if err != nil {
+			return err
+		}
+		out = max(m.epoch+1, impart.Epoch(now))
+		tx.meta = nil
+		return tx.one("UPDATE meta SET epoch = ?", out)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return out, nil
+}
+
+// Retain implements [store.Upkeep]. It looks for conversations with old events on
+// a reader's connection, so that writers wait only for the removal.
+func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error) {
+	var convs []impart.ConvID
+	err = s.read(ctx, func(c session) error {
+		return c.query("SELECT v.conv_id FROM conversations v JOIN events e ON e.conv_id = v.conv_id AND e.seq = v.floor + 1"+
+			" WHERE e.at < ? ORDER BY v.conv_id LIMIT ?", func(r row) error {
+			convs = append(convs, impart.ConvID(r.str(0)))
+			return nil
+		}, before, limit+1)
+	})
+	if err != nil || len(convs) == 0 {
+		return 0, false, err
+	}
+	err = s.direct(ctx, func(tx *txn) error {
+		removed, more = 0, false
+		for _, conv := range convs {
+			n, rest, err := tx.retain(conv, before, limit-removed)
+			if err != nil {
+				return err
+			}
+			removed, more = removed+n, more || rest
+			if more {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return removed, more, nil
+}
+
+// retain removes at most limit old events from the old end of a conversation.
+func (tx *txn) retain(conv impart.ConvID, before impart.Millis, limit int) (removed int, more bool, err error) {
+	c, err := readConv(tx, conv)
+	if err != nil || c == nil {
+		return 0, false, err
+	}
+	floor := c.floor
+	err = tx.query("SELECT seq, at FROM events WHERE conv_id = ? AND seq > ? ORDER BY seq", func(r row) error {
+		if impart.Millis(r.num(1)) >= before {
+			return errEnough
+		}
+		if more = removed == limit; more {
+			return errEnough
+		}
+		floor = r.seq(0)
+		removed++
+		return nil
+	}, conv, c.floor)
+	if err != nil || removed == 0 {
+		return 0, more, err
+	}
+	if _, err := tx.exec("DELETE FROM events WHERE conv_id = ? AND seq <= ?", conv, floor); err != nil {
+		return 0, false, err
+	}
+	tx.convs.drop(conv)
+	return removed, more, tx.one("UPDATE conversations SET floor = ? WHERE conv_id = ?", floor, conv)
+}
+
+// CleanDedup implements [store.Upkeep].
+func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error) {
+	var keys []dedupKey
+	find := func(c session) error {
+		keys = keys[:0]
+		return c.query("SELECT user_id, cmid FROM msg_dedup WHERE recalled = 0 AND created_at < ? ORDER BY created_at LIMIT ?", func(r row) error {
+			keys = append(keys, dedupKey{impart.UserID(r.str(0)), impart.CMID(r.str(1))})
+			return nil
+		}, before, limit+1)
+	}
+	if err := s.indexKeys(ctx); err != nil {
+		return 0, false, err
+	}
+	if err := s.read(ctx, find); err != nil || len(keys) == 0 {
+		return 0, false, err
+	}
+	err = s.direct(ctx, func(tx *txn) error {
+		removed = 0
+		if more = len(keys) > limit; more {
+			keys = keys[:limit]
+		}
+		for _, k := range keys {
+			// Asked again: a recall may have come in between (D17).
+			n, err := tx.exec("DELETE FROM msg_dedup WHERE user_id = ? AND cmid = ? AND recalled = 0", k.user, k.cmid)
+			if err != nil {
+				return err
+			}
+			removed += int(n)
+		}
+		tx.meta = nil
+		return tx.one("UPDATE meta SET cleaned = 1")
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return removed, more, nil
+}
+
+// indexKeys makes the indexes that cleaning needs, unless they are there: one to
+// find old rows by, one by which events decide afterwards.
+func (s *Store) indexKeys(ctx context.Context) error {
+	return s.direct(ctx, func(tx *txn) error {
+		for _, make := range []string{
+			"CREATE INDEX IF NOT EXISTS msg_dedup_by_time ON msg_dedup (created_at) WHERE recalled = 0",
+			"CREATE INDEX IF NOT EXISTS events_by_cmid ON events (conv_id, sender, cmid) WHERE cmid <> ''",
+		} {
+			if _, err := tx.exec(make); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Settings implements [store.Upkeep].
+func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
+	var out []store.Setting
+	err := s.direct(ctx, func(tx *txn) (err error) {
+		out, err = s.db.settings(tx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Ping implements [store.Upkeep].
+func (s *Store) Ping(ctx context.Context) error {
+	return s.read(ctx, func(c session) error {
+		_, err := readMeta(c)
+		return err
+	})
+}
