@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -78,7 +79,7 @@ func (c *client) want(t string, frame F) rawclient.Frame {
 	c.t.Helper()
 	f := c.ask(frame)
 	if f.T() != t {
-		c.t.Fatalf("%.300v: got %s, want %s", frame, f.Object, t)
+		c.t.Fatalf("%s: got %s, want %s", brief(frame), f.Object, t)
 	}
 	return f
 }
@@ -88,7 +89,7 @@ func (c *client) refuse(code string, frame F) rawclient.Frame {
 	c.t.Helper()
 	f := c.ask(frame)
 	if f.T() != "error" || f.Str("code") != code {
-		c.t.Fatalf("%.300v: got %s, want error %s", frame, f.Object, code)
+		c.t.Fatalf("%s: got %s, want error %s", brief(frame), f.Object, code)
 	}
 	checkError(c.t, f.Object)
 	return f
@@ -187,4 +188,13 @@ func (c *client) log(conv string, after int64) ([]rawclient.Event, int64) {
 		c.t.Fatalf("fetching %s: %v", conv, err)
 	}
 	return events, head
+}
+
+// brief is a request as JSON, cut to what a message can show.
+func brief(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return fmt.Sprintf("%.300s", raw)
 }

@@ -149,7 +149,7 @@ func TestHTTPErrors(t *testing.T) {
 		{"send", send(ab, "k5", strings.Repeat("x", 65537)), 413, "TOO_LARGE"}, {"send", strings.Repeat(" ", 2<<20) + "{}", 413, "TOO_LARGE"},
 		{"send", F{"conv_id": ab, "client_msg_id": "k6", "text": "", "ext": F{"a": strings.Repeat("x", 4096)}}, 413, "TOO_LARGE"},
 	} {
-		httpRefusal(t, fmt.Sprintf("%s %.90v", tc.op, tc.body), w.api("ana", tc.op, tc.body), tc.status, tc.code)
+		httpRefusal(t, tc.op+" "+brief(tc.body), w.api("ana", tc.op, tc.body), tc.status, tc.code)
 	}
 	if _, head := ana.log(ab, 0); head != 2 {
 		t.Errorf("head %d, want 2: a refused request was stored", head)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -45,15 +46,21 @@ func locate() error {
 		binary.path = abs
 		return nil
 	}
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
+	var err error
 	if binary.dir, err = os.MkdirTemp("", "impart-blackbox-"); err != nil {
 		return err
 	}
 	binary.path = filepath.Join(binary.dir, "impart")
-	args := []string{"build", "-o", binary.path}
+	return Build(binary.path)
+}
+
+// Build builds the binary as path, with build tags.
+func Build(path string, tags ...string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-o", path, "-tags", strings.Join(tags, ",")}
 	if os.Getenv("IMPART_RACE") != "" {
 		args = append(args, "-race")
 	}

@@ -1,6 +1,7 @@
 package impart
 
 import (
+	"cmp"
 	"bufio"
 	"bytes"
 	"errors"
@@ -31,6 +32,8 @@ type Config struct {
 	Args []string
 	// NoStore leaves IM_STORE unset, so that the default path under Dir is used.
 	NoStore bool
+	// Binary is the binary to start, from Build; "" is the one that Main built.
+	Binary string
 	// MaxFiles is the limit of open file descriptors; 0 keeps the inherited one.
 	MaxFiles int
 }
@@ -95,10 +98,11 @@ func command(cfg Config, listen string) *exec.Cmd {
 	if len(args) == 0 {
 		args = []string{"serve"}
 	}
-	cmd := exec.Command(binary.path, args...)
+	path := cmp.Or(cfg.Binary, binary.path)
+	cmd := exec.Command(path, args...)
 	if cfg.MaxFiles > 0 {
 		script := fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, cfg.MaxFiles)
-		cmd = exec.Command("/bin/sh", append([]string{"-c", script, binary.path}, args...)...)
+		cmd = exec.Command("/bin/sh", append([]string{"-c", script, path}, args...)...)
 	}
 	cmd.Dir = cfg.Dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "IM_") })

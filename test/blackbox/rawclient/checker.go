@@ -57,7 +57,7 @@ func (c Checker) Check() []string {
 		case !ok:
 			say("sent says seq %d for cmid %q, which is not in the log", r.Seq, r.CMID)
 		case ev.Mid != r.Mid || ev.Sender != r.User || ev.CMID != r.CMID || (ev.Body != r.Body && !ev.Recalled):
-			say("sent %+.200v is not what the log holds: %+.200v", r, ev)
+			say("sent %.400s is not what the log holds: %.400s", fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", ev))
 		}
 	}
 	return found

@@ -17,6 +17,8 @@ type DeviceOptions struct {
 	Address func() string
 	// PageLimit is the limit of pulls and syncs; 0 means 100.
 	PageLimit int
+	// OnFrame sees every frame of the server before the device handles it; nil for nobody.
+	OnFrame func(Frame)
 	// ResendAfter is how long an unanswered request is waited for before it is made again; 0 means 3 s.
 	ResendAfter time.Duration
 }
@@ -40,6 +42,7 @@ type Device struct {
 	made    int
 	dials   int
 	lastErr error
+	wrong   []string
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -229,6 +232,29 @@ func (d *Device) Failed() map[string]string {
 		codes[m.cmid] = m.failed
 	}
 	return codes
+}
+
+// Wrong lists what the server told this device that cannot be true of its store.
+func (d *Device) Wrong() []string { d.mu.Lock(); defer d.mu.Unlock(); return slices.Clone(d.wrong) }
+
+// Clone is a stopped device with a copy of the store as it is now: what a phone backup holds.
+func (d *Device) Clone() *Device {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := NewDevice(d.o)
+	c.epoch, c.install, c.n, c.made = d.epoch, d.install, d.n, d.made
+	c.failed, c.applied, c.sents = slices.Clone(d.failed), slices.Clone(d.applied), slices.Clone(d.sents)
+	for _, m := range d.outbox {
+		kept := *m
+		kept.rid = ""
+		c.outbox = append(c.outbox, &kept)
+	}
+	for conv, l := range d.logs {
+		kept := *l
+		kept.events = maps.Clone(l.events)
+		c.logs[conv] = &kept
+	}
+	return c
 }
 
 // Dials is how often the device has tried to connect.

@@ -235,6 +235,9 @@ func (s *session) flush(now time.Time) error {
 // handle takes one frame of the server. Kinds it does not know are ignored, as the protocol demands.
 func (s *session) handle(f Frame) error {
 	d := s.d
+	if d.o.OnFrame != nil {
+		d.o.OnFrame(f)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := s.pending[f.Str("rid")]
@@ -258,8 +261,12 @@ func (s *session) handle(f Frame) error {
 		delete(s.pending, f.Str("rid"))
 		for _, a := range f.List("acks") {
 			if a.Has("delivered") {
-				l := d.log(a.Str("conv"))
-				l.acked = a.Int("delivered")
+				l, delivered := d.log(a.Str("conv")), a.Int("delivered")
+				if delivered < l.acked || delivered > l.cursor {
+					d.wrong = append(d.wrong, fmt.Sprintf("%s: delivered is %d in %s; it was %d, and the store reaches %d",
+						d.Name(), delivered, a.Str("conv"), l.acked, l.cursor))
+				}
+				l.acked = delivered
 			}
 		}
 	case "sent":
