@@ -53,9 +53,11 @@ func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, er
 			err = errors.Join(err, d.close())
 		}
 	}()
-	if d.lock, err = lockFile(ctx, path); err != nil {
+	lock, err := lockFile(ctx, path)
+	if err != nil {
 		return nil, err
 	}
+	d.lock = lock // only now: a nil *fileLock in the interface would not be nil
 	if d.writer, err = sqlitePool(path, 1, opts.hook, "journal_mode(WAL)", "wal_autocheckpoint(0)", "cache_size(-65536)"); err != nil {
 		return nil, err
 	}
