@@ -29,20 +29,21 @@ type DeviceOptions struct {
 type Device struct {
 	o DeviceOptions
 
-	mu      sync.Mutex
-	changed chan struct{} // closed and replaced whenever anything below changes
-	logs    map[string]*convLog
-	outbox  []*outgoing
-	failed  []outgoing
-	applied []Event
-	sents   []Receipt
-	epoch   int64
-	install int64 // install epoch
-	n       int64
-	made    int
-	dials   int
-	lastErr error
-	wrong   []string
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced whenever anything below changes
+	logs     map[string]*convLog
+	outbox   []*outgoing
+	failed   []outgoing
+	applied  []Event
+	sents    []Receipt
+	epoch    int64
+	install  int64 // install epoch
+	n        int64
+	made     int
+	dials    int
+	welcomed int // sessions that began
+	lastErr  error
+	wrong    []string
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -178,6 +179,14 @@ func (d *Device) summary() string {
 // AwaitSettled waits until the outbox is empty.
 func (d *Device) AwaitSettled(ctx context.Context) error {
 	return d.await(ctx, "outbox is not settled", func() bool { return len(d.outbox) == 0 })
+}
+
+// AwaitOnline waits until the device has a session that is newer than this call.
+func (d *Device) AwaitOnline(ctx context.Context) error {
+	d.mu.Lock()
+	welcomed := d.welcomed
+	d.mu.Unlock()
+	return d.await(ctx, "is not online", func() bool { return d.welcomed > welcomed })
 }
 
 // AwaitCursor waits until the device has stored and acknowledged everything up to seq.

@@ -60,6 +60,7 @@ func (s *session) adopt(welcome Frame) {
 			l.acked = 0
 		}
 	}
+	d.welcomed++
 	d.install, d.epoch = welcome.Int("install_epoch"), welcome.Int("epoch")
 	for _, m := range d.outbox {
 		m.rid = ""
