@@ -54,6 +54,9 @@ func userCommand(env streams) *cobra.Command {
 	var disable, enable bool
 	put := leaf(env, "put", "Make a user known, bar or readmit them", []string{"USER"}, func(cmd *cobra.Command, c *adminClient, args []string) error {
 		change := api.UserChange{}
+		if disable && enable {
+			return usagef("--disable and --enable: should be one of the two")
+		}
 		if disable || enable {
 			change.Disabled = &disable
 		}
@@ -61,7 +64,6 @@ func userCommand(env streams) *cobra.Command {
 	})
 	put.Flags().BoolVar(&disable, "disable", false, "close the user's connections and refuse their tokens")
 	put.Flags().BoolVar(&enable, "enable", false, "let the user in again")
-	put.MarkFlagsMutuallyExclusive("disable", "enable")
 	return family("user", "Known users: put, show, revoke",
 		put,
 		leaf(env, "show", "What is kept of a user", []string{"USER"}, func(cmd *cobra.Command, c *adminClient, args []string) error {

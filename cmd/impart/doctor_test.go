@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/impart-im/impart/internal/store"
 )
 
 func TestTheDoctorJudges(t *testing.T) {
@@ -30,6 +32,11 @@ func TestTheDoctorJudges(t *testing.T) {
 		"a folder":                  {writable(t.TempDir()), good},
 		"no folder":                 {writable(filepath.Join(t.TempDir(), "none")), fail},
 		"more connections than fds": {fileLimit(1 << 30), fail},
+		"the schema it knows":       {schemaFinding(3, 3), good},
+		"an older schema":           {schemaFinding(2, 3), warn},
+		"a newer schema":            {schemaFinding(4, 3), fail},
+		"an unsafe setting":         {settingFindings([]store.Setting{{Name: "synchronous", Value: "1", Want: "2"}})[0], fail},
+		"a safe setting":            {settingFindings([]store.Setting{{Name: "synchronous", Value: "2", Safe: true}})[0], good},
 		"an error":                  {judge("x", "", errors.New("broken"), "mend it"), fail},
 	}
 	for name, c := range cases {

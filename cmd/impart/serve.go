@@ -72,7 +72,7 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s := &server{parts: p, log: log, http: newHTTPServer(p.handler, httpConns, log)}
+	s := &server{parts: p, log: log, http: newHTTPServer(p.handler, httpConns, log), secure: secure != nil}
 	s.http.TLSConfig = secure
 	if c.Pprof != "" {
 		if s.profiles, err = profiles(c.Pprof, log); err != nil {
@@ -81,8 +81,8 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	}
 	s.start(ln)
 	banner(c, s.url(ln), env)
-	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
 	log.Info("serving", "address", s.url(ln), "store", c.Store, "version", buildInfo().String(), "connections", gatewayConns)
+	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
 	return s.wait(signals)
 }
 
@@ -120,6 +120,7 @@ type server struct {
 	*parts
 	log      *slog.Logger
 	http     *http.Server
+	secure   bool // TLS; net/http itself sets http.TLSConfig in any case
 	profiles *http.Server // nil without IM_PPROF
 	served   chan error   // gets what ended http.Serve
 }
@@ -127,7 +128,7 @@ type server struct {
 func (s *server) start(ln net.Listener) {
 	s.served = make(chan error, 1)
 	go func() {
-		if s.http.TLSConfig != nil {
+		if s.secure {
 			s.served <- s.http.ServeTLS(ln, "", "")
 		} else {
 			s.served <- s.http.Serve(ln)
@@ -138,7 +139,7 @@ func (s *server) start(ln net.Listener) {
 // url is the address as the ready line has it.
 func (s *server) url(ln net.Listener) string {
 	scheme := "http"
-	if s.http.TLSConfig != nil {
+	if s.secure {
 		scheme = "https"
 	}
 	return scheme + "://" + ln.Addr().String()
