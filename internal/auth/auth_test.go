@@ -106,6 +106,14 @@ func signedText(t *testing.T, claims string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
+// loosened changes the two bits of the last letter that carry no byte: the same
+// token in another spelling, of which there must not be any.
+func loosened(token string) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	last := strings.IndexByte(letters, token[len(token)-1])
+	return token[:len(token)-1] + string(letters[last^1])
+}
+
 func part(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
 func wantRefused(t *testing.T, v *Verifier, token string, code impart.Code) {
@@ -208,6 +216,7 @@ func TestForgedAndStaleTokens(t *testing.T) {
 		"four parts":             sign(nil) + ".x",
 		"another's claims":       pieces[0] + "." + other[1] + "." + pieces[2],
 		"padding":                sign(nil) + "=",
+		"loose bits at the end":  loosened(sign(nil)),
 		"a space behind":         sign(nil) + " ",
 		"wrong secret":           signed(t, jwt.SigningMethodHS256, []byte("another secret of enough length!"), good(), nil),
 		"expired":                sign(jwt.MapClaims{"exp": noon.Add(-hour).Unix()}),
