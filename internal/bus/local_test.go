@@ -47,7 +47,7 @@ func TestASlowSubscriberDelaysNobodyAndMissesOnce(t *testing.T) {
 		var slow, quick []bus.Message
 		local.Subscribe(func(m bus.Message) { <-release; slow = append(slow, m) })
 		local.Subscribe(func(m bus.Message) { quick = append(quick, m) })
-		const many = 100_000
+		const many = 25_000
 		for n := range many {
 			local.Publish(t.Context(), wake(n))
 			if n%1000 == 0 {
@@ -166,7 +166,7 @@ func TestPublishersAndSubscribersComeAndGo(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			for n := range 500 {
+			for n := range 200 {
 				local.Publish(t.Context(), wake(n))
 			}
 		})

@@ -98,9 +98,13 @@ func TestAMovedCursorIsAReceipt(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.bus.take(0)
-	w.Ack(w.ctx, impart.Ack{Session: phone, Items: []impart.AckItem{
+	acked := w.Ack(w.ctx, impart.Ack{Session: phone, Items: []impart.AckItem{
 		{Conv: "c", Seq: 3}, {Conv: "d", Seq: 2}, {Conv: "c", Seq: 5}, {Conv: "c", Seq: 99},
 	}})
+	if acked[0].Delivered != 5 || acked[1].Delivered != 2 || acked[2].Delivered != 5 {
+		t.Errorf("acked %+v", acked)
+	}
+	wantCode(t, "the last one", acked[3].Err, impart.CursorAhead)
 	receipts := w.bus.take(bus.Receipt)
 	want := []bus.Message{
 		{Kind: bus.Receipt, Conv: "c", User: ben, Device: "phone", Session: phone.Number, Delivered: 5, Read: 2, Epoch: 1},

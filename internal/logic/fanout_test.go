@@ -78,7 +78,7 @@ func TestAnotherNodesChangeOfMembersIsSeenAtOnce(t *testing.T) { // D8
 	w.group("c", ana, ben)
 	w.say(ana, "c", "hi")
 	w.rangeOf("c", 1, 1)
-	other := startWorld(t, w.memory)
+	other := startWorld(t, w.store)
 	if _, err := other.RemoveMember(w.ctx, "c", ben); err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +93,10 @@ func TestASecondLookAtTheMembersCostsNoRead(t *testing.T) {
 	w.group("c", ana, ben)
 	w.sayMany(ana, "c", 3)
 	w.rangeOf("c", 1, 1)
-	reads := w.memory.Stats().Reads
+	reads := w.store.Stats().Reads
 	w.rangeOf("c", 2, 2)
 	w.rangeOf("c", 3, 3)
-	if n := w.memory.Stats().Reads - reads; n != 2 {
+	if n := w.store.Stats().Reads - reads; n != 2 {
 		t.Errorf("two pushes cost %d reads, want one each", n)
 	}
 }
@@ -156,7 +156,7 @@ func TestTheAudience(t *testing.T) {
 		t.Errorf("%d members after a change of our own", n)
 	}
 	stamp := func() (impart.MID, impart.Millis) { return "of another node", clock.Millis() }
-	if _, _, err := w.memory.RemoveMember(w.ctx, "c", cy, impart.System, stamp); err != nil {
+	if _, _, err := w.store.RemoveMember(w.ctx, "c", cy, impart.System, stamp); err != nil {
 		t.Fatal(err)
 	}
 	clock.turn(2 * time.Second)
@@ -164,7 +164,6 @@ func TestTheAudience(t *testing.T) {
 		t.Errorf("%d members two seconds after another node's change", n)
 	}
 	clock.turn(2 * time.Second)
-	w.memory.Stats()
 	if n := current(); n != 2 {
 		t.Errorf("%d members", n)
 	}

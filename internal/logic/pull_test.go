@@ -119,6 +119,28 @@ func TestTurnsAreSharedAndWhatIsLeftIsGivenRoundAgain(t *testing.T) {
 	}
 }
 
+func TestAPageIsSharedByTenAtATime(t *testing.T) {
+	w := newWorld(t)
+	for i := range 20 {
+		conv := impart.ConvID(fmt.Sprintf("c%02d", i))
+		w.group(conv, ana, ben)
+		w.sayMany(ana, conv, 15)
+	}
+	session := w.device(ben, "phone")
+	for _, from := range []int{0, 10} {
+		pulled := w.pull(session, 100)
+		if len(pulled.Convs) != 10 || !pulled.More {
+			t.Fatalf("%d conversations, more %v", len(pulled.Convs), pulled.More)
+		}
+		for i, page := range pulled.Convs {
+			if want := fmt.Sprintf("c%02d", from+i); len(page.Events) != 10 || string(page.Conv) != want {
+				t.Errorf("%d events of %s, want 10 of %s", len(page.Events), page.Conv, want)
+			}
+		}
+		w.ackAll(session, pulled)
+	}
+}
+
 func TestAConversationThatCannotBeReadStaysBehindAlone(t *testing.T) { // case 33
 	sick := true
 	var w *world

@@ -1,13 +1,18 @@
 package logic_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/logic"
+	"github.com/impart-im/impart/internal/store"
+	"github.com/impart-im/impart/internal/store/memstore"
 )
 
 func TestANewerSessionOfADeviceIsAnnounced(t *testing.T) {
@@ -168,31 +173,72 @@ func TestARevokedTokenIsOutAndANewOneIsIn(t *testing.T) {
 }
 
 func TestAnotherNodeLearnsOfARevocation(t *testing.T) {
-	w := newWorld(t)
-	other, err := logic.New(logic.Config{Store: w.memory, Bus: w.bus})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	told := make(chan struct{})
-	defer w.bus.Subscribe(func(m bus.Message) { // in line behind the other service
-		if m.Kind == bus.Revoked {
-			close(told)
+	synctest.Test(t, func(t *testing.T) { // in which ten seconds do not pass by themselves
+		w := newWorld(t)
+		other, err := logic.New(logic.Config{Store: w.store, Bus: w.bus})
+		if err != nil {
+			t.Fatal(err)
 		}
-	})()
-	id := impart.Identity{User: ana}
-	if err := other.Authorize(w.ctx, id); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.PutUser(w.ctx, ana, ptr(true)); err != nil {
-		t.Fatal(err)
-	}
-	<-told
-	for impart.CodeOf(other.Authorize(w.ctx, id)) != impart.Unauthenticated {
-		if w.ctx.Err() != nil {
-			t.Fatal("it never learned")
+		defer other.Close()
+		id := impart.Identity{User: ana}
+		if err := other.Authorize(w.ctx, id); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if _, err := w.PutUser(w.ctx, ana, ptr(true)); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		wantCode(t, "on the other node", other.Authorize(w.ctx, id), impart.Unauthenticated)
+	})
+}
+
+func TestANodeWhoseBusWasDeafAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := impart.Identity{User: ana}
+		if err := w.Authorize(w.ctx, id); err != nil {
+			t.Fatal(err)
+		}
+		epoch, err := w.Epoch(w.ctx)
+		if err != nil || epoch != 1 {
+			t.Fatalf("epoch %d: %v", epoch, err)
+		}
+		if _, err := w.store.PutUser(w.ctx, ana, ptr(true), nil); err != nil {
+			t.Fatal(err)
+		}
+		raised, err := w.store.RaiseEpoch(w.ctx, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.bus.Publish(w.ctx, bus.Message{Kind: bus.Missed})
+		synctest.Wait()
+		wantCode(t, "the user", w.Authorize(w.ctx, id), impart.Unauthenticated)
+		if epoch, err = w.Epoch(w.ctx); err != nil || epoch != raised {
+			t.Errorf("epoch %d, want %d: %v", epoch, raised, err)
+		}
+	})
+}
+
+// The operator disables a user while their hello commits: its look-up came too
+// early and the closing of connections too.
+func TestAHelloThatARevocationOvertakesIsRefused(t *testing.T) {
+	late := &overtaken{Store: memstore.New(memstore.Options{})}
+	w := startWorld(t, late)
+	late.meanwhile = func() error { _, err := w.PutUser(w.ctx, ana, ptr(true)); return err }
+	_, err := w.Hello(w.ctx, impart.Hello{Identity: impart.Identity{User: ana}, Device: "phone"})
+	wantCode(t, "hello", err, impart.Unauthenticated)
+}
+
+// overtaken is a store in which something happens between the commit of a hello
+// and its answer.
+type overtaken struct {
+	store.Store
+	meanwhile func() error
+}
+
+func (o *overtaken) Hello(ctx context.Context, hello store.Hello) (store.Device, error) {
+	device, err := o.Store.Hello(ctx, hello)
+	return device, errors.Join(err, o.meanwhile())
 }
 
 func TestWhatIsKnownOfAUserGrowsOld(t *testing.T) { // a node whose bus was deaf
@@ -201,7 +247,7 @@ func TestWhatIsKnownOfAUserGrowsOld(t *testing.T) { // a node whose bus was deaf
 	if err := w.Authorize(w.ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.memory.PutUser(w.ctx, ana, ptr(true), nil); err != nil {
+	if _, err := w.store.PutUser(w.ctx, ana, ptr(true), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Authorize(w.ctx, id); err != nil {
@@ -235,7 +281,7 @@ func TestTheEpochIsKnownWithinASecond(t *testing.T) {
 		t.Errorf("epoch %d", e)
 	}
 	clock.turn(time.Minute)
-	elsewhere, err := w.memory.RaiseEpoch(w.ctx, clock.Millis())
+	elsewhere, err := w.store.RaiseEpoch(w.ctx, clock.Millis())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,8 @@ type world struct {
 	*logic.Service
 	t        *testing.T
 	ctx      context.Context
-	memory   *memstore.Store
-	store    store.Store // what the service uses: memory, perhaps behind a fault
+	store    store.Store
+	memory   *memstore.Store // the same, where a story holds or fails its commits
 	bus      *recorder
 	log      *lockedBuffer
 	registry *prometheus.Registry
@@ -48,23 +48,31 @@ type world struct {
 // newWorld starts a service; settings change its configuration.
 func newWorld(t *testing.T, settings ...func(*logic.Config)) *world {
 	t.Helper()
-	return startWorld(t, memstore.New(memstore.Options{}), settings...)
+	return startWorld(t, openStore(t, nil), settings...)
 }
 
-func startWorld(t *testing.T, memory *memstore.Store, settings ...func(*logic.Config)) *world {
+// openStore opens an empty store with a clock (nil: the machine's), which
+// whoever starts a world on it closes. The stories run on memory;
+// TestTheRulesOnSQLite runs those again that need nothing but the contract.
+var openStore = func(_ *testing.T, now func() impart.Millis) store.Store {
+	return memstore.New(memstore.Options{Now: now})
+}
+
+// startWorld starts a service on a store, which is closed at the end.
+func startWorld(t *testing.T, st store.Store, settings ...func(*logic.Config)) *world {
 	t.Helper()
 	w := &world{
-		t: t, ctx: t.Context(), memory: memory, bus: &recorder{Local: bus.NewLocal()},
+		t: t, ctx: t.Context(), store: st, bus: &recorder{Local: bus.NewLocal()},
 		log: &lockedBuffer{}, registry: prometheus.NewRegistry(),
 	}
+	w.memory, _ = st.(*memstore.Store)
 	cfg := logic.Config{
-		Store: memory, Bus: w.bus, Metrics: w.registry,
+		Store: st, Bus: w.bus, Metrics: w.registry,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, set := range settings {
 		set(&cfg)
 	}
-	w.store = cfg.Store
 	service, err := logic.New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +83,7 @@ func startWorld(t *testing.T, memory *memstore.Store, settings ...func(*logic.Co
 }
 
 func (w *world) close() {
-	for _, err := range []error{w.Close(), w.bus.Close(), w.memory.Close()} {
+	for _, err := range []error{w.Close(), w.bus.Close(), w.store.Close()} {
 		if err != nil {
 			w.t.Error(err)
 		}
@@ -298,6 +306,5 @@ func (c *clock) turn(by time.Duration) {
 func clocked(t *testing.T, settings ...func(*logic.Config)) (*world, *clock) {
 	t.Helper()
 	c := newClock()
-	memory := memstore.New(memstore.Options{Now: c.Millis})
-	return startWorld(t, memory, append(settings, func(cfg *logic.Config) { cfg.Now = c.Now })...), c
+	return startWorld(t, openStore(t, c.Millis), append(settings, func(cfg *logic.Config) { cfg.Now = c.Now })...), c
 }
