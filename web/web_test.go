@@ -128,7 +128,7 @@ func sources(t *testing.T) map[string]string {
 
 var (
 	imported   = regexp.MustCompile(`(?m)^import .* from '([^']+)';$`)
-	referenced = regexp.MustCompile(`(?:src|href)="(/[^"#]*)(?:#([^"]*))?"`)
+	referenced = regexp.MustCompile(`(?:src|href)="(/[^"#]*|)(?:#([^"]*))?"`)
 )
 
 func TestEveryFileThatIsNamedIsThere(t *testing.T) {
@@ -143,7 +143,13 @@ func TestEveryFileThatIsNamedIsThere(t *testing.T) {
 		}
 		for _, match := range referenced.FindAllStringSubmatch(text, -1) {
 			links++
-			target := strings.Replace(match[1], "/", "/index.html", boolToInt(match[1] == "/"))
+			target := match[1]
+			switch target {
+			case "":
+				target = name // a part of the same file
+			case "/":
+				target = "/index.html"
+			}
 			if texts[target] == "" {
 				t.Errorf("%s refers to %s, which is not there", name, target)
 			}
@@ -155,13 +161,6 @@ func TestEveryFileThatIsNamedIsThere(t *testing.T) {
 	if links < 30 {
 		t.Errorf("only %d references were found: the patterns no longer fit the files", links)
 	}
-}
-
-func boolToInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // forbidden are the ways in which a text could become markup or code, or in

@@ -26,6 +26,7 @@ func TestBothLanguages(t *testing.T) {
 	wantsWords(t, p, "zh-CN", "已连接", "发送")
 	p.ana.writes("你好")
 	p.ben.wants("你好")
+	p.ana.wantsTick("你好", "read")
 	p.ana.acts("你好")
 	p.ben.wants("Ana 撤回了一条消息")
 	p.reload()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -248,7 +249,12 @@ func (n panel) text(part string) string {
 // writes types a text and presses Enter.
 func (n panel) writes(text string) {
 	n.page.t.Helper()
-	n.page.do(chromedp.Focus(chromedp.CSS(n.selector("textarea"))), chromedp.KeyEvent(text), chromedp.KeyEvent("\r"))
+	n.page.do(chromedp.Focus(chromedp.CSS(n.selector("textarea"))), chromedp.KeyEvent(text))
+	enter := input.DispatchKeyEventParams{Key: "Enter", Code: "Enter", Text: "\r", WindowsVirtualKeyCode: 13}
+	for _, enter.Type = range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		call(n.page, input.DispatchKeyEvent, enter)
+	}
+	n.page.wants("an empty field", fmt.Sprintf("document.querySelector(%s).value === ''", quoted(n.selector("textarea"))))
 }
 
 // pastes puts a text into the field as it is, and sends it with the button.

@@ -48,7 +48,7 @@ globalThis.probe = (() => {
 
   return {
     panel,
-    waiting: (user) => (shown(panel(user).querySelector('.waiting')) ? Number(panel(user).querySelector('.waiting').dataset.count) : -1),
+    waiting: (user) => Number(panel(user).querySelector('.waiting').dataset.count),
     lines: (user) => messages(user).map((element) => ({
       body: element.querySelector('.body').textContent,
       state: element.dataset.state,

@@ -27,7 +27,7 @@ const en = {
   'state.connecting': 'Connecting',
   'state.catching-up': 'Catching up',
   'state.online': 'Connected',
-  'state.away': 'Server away, trying again',
+  'state.away': 'Server away, retrying',
   'state.offline': 'Offline',
   'state.superseded': 'Open in another tab',
   'state.revoked': 'Access withdrawn',
@@ -200,11 +200,11 @@ export function refusal({ code }) {
 
 /** A time of day, and a day, as the language writes them. */
 export function clock(ms) {
-  return new Intl.DateTimeFormat(locale(), { hour: '2-digit', minute: '2-digit' }).format(ms);
+  return new Intl.DateTimeFormat(region(), { hour: 'numeric', minute: '2-digit' }).format(ms);
 }
 
 export function day(ms) {
-  return new Intl.DateTimeFormat(locale(), { weekday: 'long', day: 'numeric', month: 'long' }).format(ms);
+  return new Intl.DateTimeFormat(region(), { weekday: 'long', day: 'numeric', month: 'long' }).format(ms);
 }
 
 /** Puts words into the elements that name a key in data-t, or in data-t-label for their label. */
@@ -221,6 +221,11 @@ function apply() {
 
 function locale() {
   return language === 'zh' ? 'zh-CN' : 'en';
+}
+
+/** The person's own variant of the language, which decides how a time is written. */
+function region() {
+  return navigator.languages?.find((tag) => tag.toLowerCase().startsWith(language)) ?? locale();
 }
 
 function kept() {

@@ -35,6 +35,9 @@ export class Messages {
       this.#follow = this.#atEnd();
       if (this.#follow) this.#newer.hidden = true;
     }, { passive: true });
+    new ResizeObserver(() => {
+      if (this.#follow) this.follow();
+    }).observe(log);
     newer.addEventListener('click', () => this.follow());
     log.querySelector('.earlier').addEventListener('click', () => this.#showEarlier());
   }
@@ -87,6 +90,7 @@ export class Messages {
   #wanted() {
     const { events, rows, conv, user, outbox } = this.#client;
     const cursor = rows.get(conv)?.cursor ?? 0;
+    const sending = this.#client.caughtUp(conv); // what waits is on its way in a moment
     const recalls = new Map(outbox.items.filter(({ kind }) => kind === 'recall').map((item) => [item.mid, item]));
     const lines = [];
     let last = '';
@@ -102,7 +106,7 @@ export class Messages {
     }
     for (const item of outbox.items) {
       if (item.kind !== 'msg') continue;
-      add({ ...item, key: keyOf({ ...item, sender: user }), sender: user, state: item.error ? 'failed' : 'waiting', item });
+      add({ ...item, key: keyOf({ ...item, sender: user }), sender: user, state: item.error ? 'failed' : 'waiting', item, free: !item.tried && !sending });
     }
     return lines;
   }
@@ -130,7 +134,7 @@ export class Messages {
 
   /** Writes a line into its element if anything about it changed. */
   #write(held, line) {
-    const shown = JSON.stringify([line.seq, line.state, line.recalled, line.recall, line.item, this.#note.get(line.cmid)]);
+    const shown = JSON.stringify([line.seq, line.state, line.recalled, line.recall, line.item, line.free, this.#note.get(line.cmid)]);
     held.line = line;
     if (held.shown === shown) return;
     held.shown = shown;
@@ -161,16 +165,16 @@ export class Messages {
   #writeTick(tick, state) {
     tick.dataset.state = state;
     tick.setAttribute('aria-label', t(`tick.${state}`));
-    tick.querySelector('use').setAttribute('href', `/icons.svg#${state === 'read' ? 'delivered' : state}`);
+    tick.querySelector('use').setAttribute('href', `#tick-${state === 'read' ? 'delivered' : state}`);
   }
 
   #writeAside(element, line, own) {
     const { item, recall } = line;
     const error = item?.error ?? recall?.error;
-    let [note, act] = [this.#note.get(line.cmid) ?? '', ''];
+    let [note, act] = [item ? this.#note.get(line.cmid) ?? '' : '', ''];
     if (error) [note, act] = [refusal(error), item ? 'message.remove' : 'message.dismiss'];
     else if (recall) note = t('message.recalling');
-    else if (item) act = item.tried ? '' : 'message.withdraw';
+    else if (item) act = line.free ? 'message.withdraw' : '';
     else if (own && !line.recalled) act = 'message.recall';
     const problem = element.querySelector('.problem');
     problem.textContent = note;
