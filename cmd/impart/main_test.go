@@ -99,13 +99,18 @@ func (p *serverProcess) log() string {
 	return string(text)
 }
 
-// end sends a signal and waits for the end. It is an error if the exit code is
-// not code (-1: killed), if more than the ready line was on standard output, or
-// if it took longer than [endTime].
+// end sends a signal and waits for the end.
 func (p *serverProcess) end(signal syscall.Signal, code int) error {
 	if err := p.cmd.Process.Signal(signal); err != nil {
 		return err
 	}
+	return p.wait(code)
+}
+
+// wait waits for the end. It is an error if the exit code is not code (-1:
+// killed), if more than the ready line was on standard output, or if it took
+// longer than [endTime].
+func (p *serverProcess) wait(code int) error {
 	began := time.Now()
 	late := time.AfterFunc(2*endTime, p.kill)
 	defer late.Stop()

@@ -120,7 +120,7 @@ type server struct {
 	*parts
 	log      *slog.Logger
 	http     *http.Server
-	secure   bool // TLS; net/http itself sets http.TLSConfig in any case
+	secure   bool         // TLS; net/http itself sets http.TLSConfig in any case
 	profiles *http.Server // nil without IM_PPROF
 	served   chan error   // gets what ended http.Serve
 }

@@ -62,7 +62,7 @@ func printDelivery(w io.Writer, d api.Delivery) error {
 		}
 		for _, cur := range u.Devices {
 			devices++
-			if cur.Delivered >= ev.Seq {
+			if deliveryState(cur, ev.Seq) == delivered {
 				has++
 			}
 			t.row(string(u.User), yesNo(u.Read), string(cur.Device), deliveryState(cur, ev.Seq), clock(int64(cur.Updated)))
@@ -75,13 +75,16 @@ func printDelivery(w io.Writer, d api.Delivery) error {
 	return err
 }
 
+// delivered is the state of a device that has the event.
+const delivered = "delivered"
+
 // deliveryState says whether a device has the event at seq.
 func deliveryState(cur api.Cursor, seq impart.Seq) string {
 	switch {
 	case cur.Start >= seq:
 		return fmt.Sprintf("started later, at %d", cur.Start)
 	case cur.Delivered >= seq:
-		return "delivered"
+		return delivered
 	default:
 		return fmt.Sprintf("lagging at %d, %d to go", cur.Delivered, seq-cur.Delivered)
 	}
