@@ -29,7 +29,7 @@ func TestEpochRaised(t *testing.T) {
 	}
 
 	before := time.Now().UnixMilli()
-	w.srv.Admin(t, "POST", "epoch", F{})
+	w.srv.Admin(t, "POST", "epoch", nil)
 	epoch := int64(0)
 	for _, c := range []*client{ana, ben} {
 		f := c.await("hint resume", 0, isHint("resume"))
@@ -67,7 +67,7 @@ func TestEpochRaised(t *testing.T) {
 		t.Errorf("welcome %s, want the new epoch, the same install and delivered 0", again.welcome.Object)
 	}
 
-	w.srv.Admin(t, "POST", "epoch", F{})
+	w.srv.Admin(t, "POST", "epoch", nil)
 	f := ana.await("the second hint", 0, func(f rawclient.Frame) bool { return isHint("resume")(f) && f.Int("epoch") > epoch })
 	w.srv.Kill()
 	w.srv.MustRestart(t)
@@ -81,7 +81,7 @@ func TestEpochOverHTTP(t *testing.T) {
 	w := onOwn(t)
 	ab := w.conv("ab", "ana", "ben")
 	w.online("ana", "phone").sendMany(ab, "k", 2)
-	w.srv.Admin(t, "POST", "epoch", F{})
+	w.srv.Admin(t, "POST", "epoch", nil)
 	r := w.api("ana", "ack", F{"conv": ab, "seq": 2, "epoch": 1})
 	if r.Status != 409 || r.JSON.Str("code") != "EPOCH_CHANGED" {
 		t.Fatalf("ack of the old epoch: %s, want 409 EPOCH_CHANGED", r)

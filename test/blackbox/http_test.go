@@ -146,7 +146,7 @@ func TestHTTPErrors(t *testing.T) {
 		{"read", F{"conv": "c-none" + w.ns, "seq": 0}, 403, "NOT_MEMBER"}, {"who", F{"conv": bc, "seq": 1}, 403, "NOT_MEMBER"}, {"recall", F{"conv": bc, "seq": 1, "cmid": "r"}, 403, "NOT_MEMBER"},
 		{"recall", F{"conv": ab, "seq": 2, "cmid": "r"}, 403, "RECALL_REFUSED"},
 		{"send", send(ab, "k1", "other"), 409, "CMID_REUSED"}, {"send", prev, 409, "OUT_OF_ORDER"}, {"ack", F{"conv": ab, "seq": 1, "epoch": 77}, 409, "EPOCH_CHANGED"},
-		{"send", send(ab, "k5", strings.Repeat("x", 65537)), 413, "TOO_LARGE"}, {"send", strings.Repeat(" ", 2<<20) + "{}", 413, "TOO_LARGE"},
+		{"send", send(ab, "k5", strings.Repeat("x", 65537)), 413, "TOO_LARGE"}, {"send", strings.Repeat(" ", 1<<20) + "{}", 413, "TOO_LARGE"},
 		{"send", F{"conv_id": ab, "client_msg_id": "k6", "text": "", "ext": F{"a": strings.Repeat("x", 4096)}}, 413, "TOO_LARGE"},
 	} {
 		httpRefusal(t, tc.op+" "+brief(tc.body), w.api("ana", tc.op, tc.body), tc.status, tc.code)

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 )
 
@@ -64,9 +65,19 @@ func TestNoLiveDeliveryBeforeSub(t *testing.T) {
 func TestManyConversations(t *testing.T) {
 	w := onOwn(t)
 	const n = 1001
-	for i := range n {
-		w.conv(fmt.Sprintf("%04d", i), "ana", "ben")
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := worker; i < n; i += 8 {
+				path := fmt.Sprintf("/admin/v1/conversations/c-%04d", i)
+				if r, err := w.srv.TryRequest("PUT", path, nil, F{"kind": "group", "members": w.users("ana", "ben")}); err != nil || r.Status/100 != 2 {
+					t.Errorf("PUT %s: %v %s", path, err, r)
+					return
+				}
+			}
+		})
 	}
+	wg.Wait()
 	ana := w.login("ana", "phone", nil)
 	f := ana.want("subbed", F{"t": "sub"})
 	if len(f.List("convs")) != 1000 || !f.Bool("more") {

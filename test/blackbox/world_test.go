@@ -18,6 +18,9 @@ import (
 // that passes ever takes as long.
 const patience = 15 * time.Second
 
+// bulk is patience for megabytes.
+const bulk = 60 * time.Second
+
 // quiet is how long a test listens when it claims that something does not come.
 const quiet = 400 * time.Millisecond
 

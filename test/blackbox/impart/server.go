@@ -1,9 +1,9 @@
 package impart
 
 import (
-	"cmp"
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -230,12 +230,17 @@ func (s *Server) Kill() {
 // Terminate sends SIGTERM and waits; it gives the exit code and how long the drain took. A process that is still there
 // after `limit` is killed and reported as exit code -1.
 func (s *Server) Terminate(limit time.Duration) (code int, took time.Duration) {
+	return s.EndBy(syscall.SIGTERM, limit)
+}
+
+// EndBy is Terminate with another signal.
+func (s *Server) EndBy(sig syscall.Signal, limit time.Duration) (code int, took time.Duration) {
 	s.mu.Lock()
 	cmd, out := s.cmd, s.out
 	s.cmd = nil
 	s.mu.Unlock()
 	began := time.Now()
-	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Process.Signal(sig)
 	overdue := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
 	defer overdue.Stop()
 	<-out.done

@@ -19,7 +19,7 @@ type DeviceOptions struct {
 	PageLimit int
 	// OnFrame sees every frame of the server before the device handles it; nil for nobody.
 	OnFrame func(Frame)
-	// ResendAfter is how long an unanswered request is waited for before it is made again; 0 means 3 s.
+	// ResendAfter is how long an unanswered request is waited for before it is made again; 0 means 8 s.
 	ResendAfter time.Duration
 }
 
@@ -59,7 +59,8 @@ type convLog struct {
 // outgoing is one message of the outbox; it leaves it with a `sent` or a final error.
 type outgoing struct {
 	conv, cmid, body string
-	rid              string // of the attempt in flight, "" when none is
+	rid              string          // of the attempt in flight, "" when none is
+	tried            map[string]bool // the rids of all attempts on this connection: any of them may be answered late
 	at               time.Time
 	notBefore        time.Time
 	failed           string
@@ -71,7 +72,7 @@ func NewDevice(o DeviceOptions) *Device {
 		o.PageLimit = 100
 	}
 	if o.ResendAfter == 0 {
-		o.ResendAfter = 3 * time.Second
+		o.ResendAfter = 8 * time.Second
 	}
 	return &Device{o: o, changed: make(chan struct{}), logs: map[string]*convLog{}}
 }
@@ -255,7 +256,7 @@ func (d *Device) Clone() *Device {
 	c.failed, c.applied, c.sents = slices.Clone(d.failed), slices.Clone(d.applied), slices.Clone(d.sents)
 	for _, m := range d.outbox {
 		kept := *m
-		kept.rid = ""
+		kept.rid, kept.tried = "", nil
 		c.outbox = append(c.outbox, &kept)
 	}
 	for conv, l := range d.logs {

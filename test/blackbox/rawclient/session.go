@@ -63,7 +63,7 @@ func (s *session) adopt(welcome Frame) {
 	d.welcomed++
 	d.install, d.epoch = welcome.Int("install_epoch"), welcome.Int("epoch")
 	for _, m := range d.outbox {
-		m.rid = ""
+		m.rid, m.tried = "", map[string]bool{}
 	}
 	d.touch()
 }
@@ -218,6 +218,10 @@ func (s *session) flush(now time.Time) error {
 			continue
 		}
 		m.rid, m.at = s.rid("send"), now
+		if m.tried == nil {
+			m.tried = map[string]bool{}
+		}
+		m.tried[m.rid] = true
 		f := map[string]any{"t": "send", "rid": m.rid, "conv": m.conv, "cmid": m.cmid, "body": m.body, "epoch": d.epoch}
 		if prev != "" {
 			f["prev"] = prev
@@ -249,7 +253,7 @@ func (s *session) handle(f Frame) error {
 		d.store(ParseEvent(f.Obj("ev")))
 	case "synced":
 		delete(s.pending, f.Str("rid"))
-		s.page(r.conv, f.Object)
+		s.page(f.Str("conv"), f.Object)
 	case "pulled":
 		delete(s.pending, f.Str("rid"))
 		for _, page := range f.List("convs") {
@@ -308,7 +312,7 @@ func (s *session) hinted(f Frame) {
 // settle takes a message out of the outbox and stores it from its `sent`. The caller holds mu.
 func (s *session) settle(f Frame) {
 	d := s.d
-	i := slices.IndexFunc(d.outbox, func(m *outgoing) bool { return m.rid == f.Str("rid") })
+	i := slices.IndexFunc(d.outbox, func(m *outgoing) bool { return m.tried[f.Str("rid")] })
 	if i < 0 {
 		return // a late second answer
 	}
@@ -333,7 +337,7 @@ func (s *session) refused(f Frame, r request) error {
 		}
 		s.pull = true
 	}
-	i := slices.IndexFunc(d.outbox, func(m *outgoing) bool { return m.rid != "" && m.rid == f.Str("rid") })
+	i := slices.IndexFunc(d.outbox, func(m *outgoing) bool { return m.tried[f.Str("rid")] })
 	if i < 0 {
 		return nil
 	}
