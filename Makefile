@@ -77,7 +77,7 @@ bench: ## the benchmarks; BENCH narrows them
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./...
 
 random: ## long random-schedule test: RUNS runs from SEED
-	IMPART_RUNS=$(RUNS) IMPART_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run Random $(OUTSIDE)
+	RANDOM_RUNS=$(RUNS) RANDOM_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSchedules$$' ./test/random
 
 docs: ## write the settings table of docs/operations.md anew
 	$(GO) test ./cmd/impart -run '^TestOperationsTable$$' -update
