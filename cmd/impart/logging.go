@@ -16,7 +16,7 @@ func newLogger(c *config, f *os.File) *slog.Logger {
 	case c.LogFormat == "json":
 		return slog.New(slog.NewJSONHandler(f, options))
 	case c.LogFormat == "auto" && terminal:
-		return slog.New(tint.NewHandler(f, &tint.Options{Level: c.LogLevel, TimeFormat: "15:04:05.000", NoColor: os.Getenv("NO_COLOR") != ""}))
+		return slog.New(tint.NewTextHandler(f, &tint.Options{Level: c.LogLevel, TimeFormat: "15:04:05.000", NoColor: os.Getenv("NO_COLOR") != ""}))
 	default:
 		return slog.New(slog.NewTextHandler(f, options))
 	}

@@ -22,6 +22,10 @@ const (
 	exitTime  = 9500 * time.Millisecond
 )
 
+// sameSignal is the time within which a second signal is taken for the first:
+// one Ctrl-C reaches a process more than once when a wrapper passes it on too.
+const sameSignal = 250 * time.Millisecond
+
 func serveCommand(env streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -158,12 +162,17 @@ func (s *server) wait(signals <-chan os.Signal) error {
 	defer late.Stop()
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.stop() }()
-	select {
-	case err := <-stopped:
-		return err
-	case <-signals:
-		s.log.Warn("a second signal: ending at once")
-		return errSilent
+	began := time.Now()
+	for {
+		select {
+		case err := <-stopped:
+			return err
+		case <-signals:
+			if time.Since(began) > sameSignal {
+				s.log.Warn("a second signal: ending at once")
+				return errSilent
+			}
+		}
 	}
 }
 
