@@ -49,8 +49,8 @@ type Log interface {
 	//  5. For a recall: CURSOR_AHEAD if Target is beyond the sender's head;
 	//     RECALL_REFUSED if Target is not a visible message, is already recalled, was
 	//     sent before NotBefore, has another MID than TargetMID (if given), or is
-	//     neither the sender's own nor the sender an admin of the conversation. The
-	//     target loses body and ext and is marked in the same transaction (D17).
+	//     neither the sender's own nor the sender an admin of the conversation or
+	//     [impart.System]. The target loses body and ext and is marked in the same transaction (D17).
 	//  6. The next seq of the conversation, which a failed transaction gives back.
 	//
 	// With dedup rows cleaned away (CleanDedup), step 2 also looks for an event with

@@ -25,7 +25,7 @@ func (s *Store) checkRecall(st *state, a *store.Append) (*impart.Event, error) {
 		return nil, refuseRecall("the message at seq %d has another mid", a.Target)
 	case target.At < a.NotBefore && !s.breaks[BreakRecallWindow]:
 		return nil, refuseRecall("the message at seq %d is too old to be recalled", a.Target)
-	case s.breaks[BreakRecallRights] || target.Sender == a.Sender:
+	case s.breaks[BreakRecallRights] || target.Sender == a.Sender || a.Sender == impart.System:
 		return target, nil
 	}
 	if m := c.members[a.Sender]; m == nil || m.role != impart.RoleAdmin {
