@@ -30,8 +30,10 @@ func model(t *testing.T, open func(t *testing.T) Subject) {
 			}
 		}()
 		m.found(rt)
-		rt.Repeat(rapid.StateMachineActions(m))
-		m.LookAtEverything(rt)
+		for range 3 {
+			rt.Repeat(rapid.StateMachineActions(m))
+			m.lookAtEverything(rt)
+		}
 	})
 }
 
@@ -89,13 +91,54 @@ func seldom(rt *rapid.T, what string, oneIn int) bool {
 	return rapid.IntRange(1, oneIn).Draw(rt, what) == oneIn
 }
 
-func seqNear(rt *rapid.T, what string) impart.Seq {
-	return impart.Seq(rapid.IntRange(-1, 14).Draw(rt, what))
+// aSeq is mostly one of the conversation's, seldom just outside.
+func (m *machine) aSeq(rt *rapid.T, what string, conv impart.ConvID) impart.Seq {
+	info, err := m.ideal.Conversation(m.ctx, conv)
+	if err != nil {
+		return impart.Seq(rapid.IntRange(0, 2).Draw(rt, what))
+	}
+	return impart.Seq(rapid.Int64Range(-1, int64(info.Head)+2).Draw(rt, what))
+}
+
+// someone is mostly a member, seldom anybody.
+func (m *machine) someone(rt *rapid.T, conv impart.ConvID) impart.UserID {
+	var members []impart.UserID
+	if a, err := m.ideal.Audience(m.ctx, conv); err == nil {
+		for _, user := range someUsers {
+			if a.Members[user].Open() {
+				members = append(members, user)
+			}
+		}
+	}
+	if len(members) == 0 || seldom(rt, "anybody", 5) {
+		return pick(rt, "user", append([]impart.UserID{impart.System}, someUsers...)...)
+	}
+	return pick(rt, "member", members...)
+}
+
+// aMessage is mostly a message of the conversation, seldom any seq.
+func (m *machine) aMessage(rt *rapid.T, conv impart.ConvID) (impart.Seq, impart.UserID) {
+	r, err := m.ideal.Range(m.ctx, conv, 1, impart.MaxNumber, impart.MaxLimit)
+	messages := slices.DeleteFunc(r.Events, func(ev impart.Event) bool { return ev.Kind != impart.KindMsg })
+	if err != nil || len(messages) == 0 || seldom(rt, "any seq", 5) {
+		return max(m.aSeq(rt, "target", conv), 0), m.someone(rt, conv)
+	}
+	ev := pick(rt, "message", messages...)
+	return ev.Seq, ev.Sender
+}
+
+// anInstall is mostly the device's own, seldom another.
+func (m *machine) anInstall(rt *rapid.T, user impart.UserID, device impart.DeviceID) impart.InstallEpoch {
+	list, err := m.ideal.Devices(m.ctx, device, user)
+	if err != nil || len(list) == 0 || seldom(rt, "another install", 8) {
+		return impart.InstallEpoch(rapid.IntRange(0, 3).Draw(rt, "install"))
+	}
+	return list[0].Install
 }
 
 // anEpoch is mostly the current one, or none.
 func (m *machine) anEpoch(rt *rapid.T) impart.Epoch {
-	return pick(rt, "epoch", 0, 0, 0, m.epoch, m.epoch, m.epoch, m.epoch-1)
+	return pick(rt, "epoch", 0, 0, 0, 0, m.epoch, m.epoch, m.epoch, m.epoch, m.epoch-1)
 }
 
 // found makes the conversations that are there from the beginning.
@@ -141,6 +184,49 @@ func (m *machine) Send(rt *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(rt, "items") {
 		items = append(items, m.anItem(rt))
 	}
+	m.appendTo(rt, items...)
+}
+
+func (m *machine) anItem(rt *rapid.T) store.Append {
+	conv := pick(rt, "conv", someConvs...)
+	sender := m.someone(rt, conv)
+	cmid := pick(rt, "cmid", someCMIDs...)
+	adapt := func(a *store.Append) {
+		a.Epoch = m.anEpoch(rt)
+		if seldom(rt, "follows", 3) {
+			a.Prev = pick(rt, "prev", someCMIDs...)
+		}
+	}
+	if seldom(rt, "a new cmid", 2) {
+		cmid += impart.CMID(fmt.Sprint(m.ticks.Load()))
+	}
+	return m.msg(sender, conv, cmid, pick(rt, "body", "", "a", "b", "b "), adapt, func(a *store.Append) {
+		a.Ext = pick(rt, "ext", nil, nil, nil, []byte(`{}`))
+	})
+}
+
+// Recall takes back something, mostly by its sender.
+func (m *machine) Recall(rt *rapid.T) {
+	conv := pick(rt, "conv", someConvs...)
+	target, sender := m.aMessage(rt, conv)
+	if seldom(rt, "another", 4) {
+		sender = m.someone(rt, conv)
+	}
+	cmid := impart.CMID("r-" + fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "cmid")))
+	item := m.takeBack(sender, conv, cmid, target, func(a *store.Append) {
+		a.Epoch = m.anEpoch(rt)
+		if seldom(rt, "window", 4) {
+			a.NotBefore = a.At - 10
+		}
+		if seldom(rt, "with mid", 6) {
+			a.TargetMID = "mid-x"
+		}
+	})
+	m.appendTo(rt, item)
+}
+
+// appendTo appends items to both stores in one call.
+func (m *machine) appendTo(rt *rapid.T, items ...store.Append) {
 	m.both(rt, fmt.Sprintf("append %+v", items), func(s store.Store) answer {
 		var out []answer
 		for _, o := range s.Append(m.ctx, items) {
@@ -149,28 +235,6 @@ func (m *machine) Send(rt *rapid.T) {
 			out = append(out, answered(o, err))
 		}
 		return answered(out, nil)
-	})
-}
-
-func (m *machine) anItem(rt *rapid.T) store.Append {
-	sender := pick(rt, "sender", append(someUsers, "ana", "ben", impart.System)...)
-	conv := pick(rt, "conv", someConvs...)
-	cmid := pick(rt, "cmid", someCMIDs...)
-	adapt := func(a *store.Append) {
-		a.Epoch = m.anEpoch(rt)
-		if seldom(rt, "follows", 3) {
-			a.Prev = pick(rt, "prev", someCMIDs...)
-		}
-	}
-	if !seldom(rt, "recall", 3) {
-		return m.msg(sender, conv, cmid, pick(rt, "body", "", "a", "b", "b "), adapt, func(a *store.Append) {
-			a.Ext = pick(rt, "ext", nil, nil, nil, []byte(`{}`))
-		})
-	}
-	return m.takeBack(sender, conv, cmid, max(seqNear(rt, "target"), 0), adapt, func(a *store.Append) {
-		if seldom(rt, "window", 4) {
-			a.NotBefore = a.At - 10
-		}
 	})
 }
 
@@ -240,9 +304,9 @@ func (m *machine) Visit(rt *rapid.T) {
 func (m *machine) Ack(rt *rapid.T) {
 	a := store.Advance{
 		User: pick(rt, "user", someUsers...), Device: pick[impart.DeviceID](rt, "device", "phone", "phone", "laptop"),
-		Install: pick[impart.InstallEpoch](rt, "install", 1, 1, 1, 2, 2, 3), Epoch: m.anEpoch(rt),
-		Conv: pick(rt, "conv", someConvs...), Seq: seqNear(rt, "seq"),
+		Epoch: m.anEpoch(rt), Conv: pick(rt, "conv", someConvs...),
 	}
+	a.Install, a.Seq = m.anInstall(rt, a.User, a.Device), m.aSeq(rt, "seq", a.Conv)
 	m.both(rt, fmt.Sprintf("ack %+v", a), func(s store.Store) answer {
 		got := s.Advance(m.ctx, []store.Advance{a})[0]
 		err := got.Err
@@ -253,9 +317,8 @@ func (m *machine) Ack(rt *rapid.T) {
 
 // Read moves a read cursor.
 func (m *machine) Read(rt *rapid.T) {
-	r := store.MarkRead{
-		User: pick(rt, "user", someUsers...), Epoch: m.anEpoch(rt), Conv: pick(rt, "conv", someConvs...), Seq: seqNear(rt, "seq"),
-	}
+	r := store.MarkRead{User: pick(rt, "user", someUsers...), Epoch: m.anEpoch(rt), Conv: pick(rt, "conv", someConvs...)}
+	r.Seq = m.aSeq(rt, "seq", r.Conv)
 	m.both(rt, fmt.Sprintf("read %+v", r), func(s store.Store) answer {
 		got := s.MarkRead(m.ctx, []store.MarkRead{r})[0]
 		err := got.Err
@@ -291,7 +354,7 @@ func (m *machine) Upkeep(rt *rapid.T) {
 func (m *machine) Page(rt *rapid.T) {
 	q := ask(pick(rt, "user", someUsers...), pick(rt, "conv", someConvs...))
 	q.Back, q.Limit, q.Epoch = seldom(rt, "back", 3), rapid.IntRange(1, 4).Draw(rt, "limit"), m.anEpoch(rt)
-	q.After, q.Before = seqNear(rt, "after"), seqNear(rt, "before")
+	q.After, q.Before = m.aSeq(rt, "after", q.Conv), m.aSeq(rt, "before", q.Conv)
 	m.page(rt, q)
 }
 
@@ -325,8 +388,8 @@ func plain(events []impart.Event) []impart.Event {
 	return out
 }
 
-// LookAtEverything compares all that can be read.
-func (m *machine) LookAtEverything(rt *rapid.T) {
+// lookAtEverything compares all that can be read.
+func (m *machine) lookAtEverything(rt *rapid.T) {
 	for _, user := range someUsers {
 		m.lookAtUser(rt, user)
 		for _, conv := range someConvs {
