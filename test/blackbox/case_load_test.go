@@ -1,6 +1,6 @@
 package blackbox
 
-// Cases of load and poison, and of read state. Case 42 needs many gateways, case 43 a slow disk.
+// Cases of load and poison, and of read state. Case 42 needs many gateways.
 
 import (
 	"fmt"

@@ -1,7 +1,7 @@
 package blackbox
 
-// Cases of messages that were accepted and then gone. Cases 1, 3 and 7 need a fault inside the database or a client
-// library; they are tested where those are.
+// Cases of messages that were accepted and then gone. Cases 3 and 7 need the SDK or a pool of database connections; they
+// are tested where those are.
 
 import (
 	"fmt"

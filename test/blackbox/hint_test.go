@@ -39,6 +39,7 @@ func TestRetriesStop(t *testing.T) {
 	ab := w.conv("ab", "ana", "ben")
 	ana, ben := w.online("ana", "phone"), w.online("ben", "phone")
 	ana.send(ab, "k1", "unheard")
+	ana.ack(ab, 1) // she owes an ack for her own message, too
 	ben.event(ab, 1)
 	ben.await("a retry", 0, func(f rawclient.Frame) bool {
 		pushes, retries, _ := attempts(ben.Frames(), ab)
@@ -51,6 +52,9 @@ func TestRetriesStop(t *testing.T) {
 	pushes, retries, _ := attempts(ben.Frames(), ab)
 	if n := pushes[1] + retries; n < 3 || n > 4 {
 		t.Errorf("%d attempts (%d pushes, %d hints), want a push and up to 3 retries", n, pushes[1], retries)
+	}
+	if failed, _ := w.srv.Metric(t, "im_deliver_failed_total", `reason="ack_timeout"`); failed != 1 {
+		t.Errorf("im_deliver_failed_total for ack_timeout is %v after one flow was given up, want 1", failed)
 	}
 	mark := ben.Mark()
 	for i := range 5 {

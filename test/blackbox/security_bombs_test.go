@@ -267,6 +267,32 @@ func TestSecurity12_SlowHandshakesAndIdleSockets(t *testing.T) {
 	})
 }
 
+// Requests whose bodies never come are ended too.
+func TestSecurity12_SlowBodies(t *testing.T) {
+	bounded(t, nil, func(w *world) {
+		began := time.Now()
+		for range 20 {
+			c, err := net.Dial("tcp", w.srv.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "POST /api/msg/pull HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer dev:u-x\r\nImpart-Device: d\r\nImpart-Install: i\r\n"+
+				"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{", w.srv.Addr())
+			if err := c.SetReadDeadline(began.Add(75 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if _, err := io.Copy(io.Discard, c); err != nil {
+					if timeout, ok := err.(net.Error); ok && timeout.Timeout() {
+						t.Errorf("a request without its body is still open after %v", time.Since(began).Round(time.Second))
+					}
+				}
+			}()
+		}
+	})
+}
+
 func TestSecurity12_PingFlood(t *testing.T) {
 	bounded(t, nil, func(w *world) {
 		s := w.socket("ana")
