@@ -278,6 +278,8 @@ type Fanout interface {
 	// snapshot with the audience that may see them now. It may end early (More).
 	// NOT_FOUND when there is no such conversation.
 	Range(ctx context.Context, conv ConvID, from, through Seq) (Range, error)
+	// Audience is who may see a conversation now. NOT_FOUND.
+	Audience(ctx context.Context, conv ConvID) (*Audience, error)
 	// Lagging lists conversations in which the device is behind (with all: all of
 	// the user's), those that have waited longest first, at most limit.
 	Lagging(ctx context.Context, session Session, all bool, limit int) (LaggingPage, error)
