@@ -33,13 +33,10 @@ func (s *Service) Ack(ctx context.Context, ack impart.Ack) []impart.Acked {
 }
 
 func (s *Service) checkAck(ctx context.Context, ack *impart.Ack) error {
-	switch {
-	case len(ack.Items) > impart.MaxLimit:
+	if len(ack.Items) > impart.MaxLimit {
 		return impart.Errorf(impart.TooLarge, "%d acks in one request, at most %d are allowed", len(ack.Items), impart.MaxLimit)
-	case ack.N != nil && *ack.N < 0:
-		return impart.Errorf(impart.BadFrame, "n is %d: it must not be negative", *ack.N)
 	}
-	return first(ctx.Err(), checkSession(ack.Session))
+	return first(checkCount("n", ack.N), checkSession(ack.Session), ctx.Err())
 }
 
 // advances are the moves to ask of the store, each once however often the

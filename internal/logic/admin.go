@@ -12,6 +12,8 @@ func (s *Service) PutUser(ctx context.Context, user impart.UserID, disabled *boo
 	if err := checkUser(user); err != nil {
 		return impart.UserInfo{}, s.answer(ctx, "put user", err)
 	}
+	ctx, done := detach(ctx)
+	defer done()
 	info, err := s.store.PutUser(ctx, user, disabled, nil)
 	if err != nil {
 		return impart.UserInfo{}, s.answer(ctx, "put user", err)
@@ -28,6 +30,8 @@ func (s *Service) RevokeUser(ctx context.Context, user impart.UserID) (impart.Us
 	if err := checkUser(user); err != nil {
 		return impart.UserInfo{}, s.answer(ctx, "revoke user", err)
 	}
+	ctx, done := detach(ctx)
+	defer done()
 	now := s.now()
 	info, err := s.store.PutUser(ctx, user, nil, &now)
 	if err != nil {
@@ -74,6 +78,8 @@ func (s *Service) Devices(ctx context.Context, device impart.DeviceID, user impa
 
 // RaiseEpoch implements [impart.Admin].
 func (s *Service) RaiseEpoch(ctx context.Context) (impart.Epoch, error) {
+	ctx, done := detach(ctx)
+	defer done()
 	epoch, err := s.store.RaiseEpoch(ctx, s.now())
 	if err != nil {
 		return 0, s.answer(ctx, "raise epoch", err)

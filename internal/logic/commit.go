@@ -11,11 +11,6 @@ import (
 // commit stores items and, once they have committed, wakes whoever may see what
 // is new. The results are in the order of the items, and every error in them is
 // an [impart.Error].
-//
-// A commit under way cannot be called back, and its events concern everybody
-// but the caller: so a caller that goes away while it runs is not a reason to
-// leave before the others have been woken. A deadline is; the sweep finds what
-// commits after it.
 func (s *Service) commit(ctx context.Context, op string, items []store.Append) []store.Appended {
 	if len(items) == 0 {
 		return nil
@@ -39,6 +34,11 @@ func (s *Service) commit(ctx context.Context, op string, items []store.Append) [
 }
 
 // detach is ctx without its cancellation, but with its deadline.
+//
+// A commit under way cannot be called back, and what it changes concerns others
+// more than the caller: so a caller who goes away while it runs is no reason to
+// leave before the others have been told. A deadline is; the sweep finds what
+// commits after it.
 func detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	work := context.WithoutCancel(ctx)
 	if deadline, ok := ctx.Deadline(); ok {

@@ -17,6 +17,8 @@ func (s *Service) PutConversation(ctx context.Context, spec impart.ConvSpec) (im
 	if err != nil {
 		return impart.ConvInfo{}, false, s.answer(ctx, "put conversation", err)
 	}
+	ctx, done := detach(ctx)
+	defer done()
 	joins := impart.Seq(0)
 	info, created, err := s.store.PutConversation(ctx, spec, func() (impart.MID, impart.Millis) {
 		joins++
@@ -129,6 +131,8 @@ func (s *Service) PutMember(ctx context.Context, conv impart.ConvID, member impa
 	if err := first(checkID("conv", conv), checkMember(member)); err != nil {
 		return impart.ConvInfo{}, s.answer(ctx, "put member", err)
 	}
+	ctx, done := detach(ctx)
+	defer done()
 	info, joined, err := s.store.PutMember(ctx, conv, member, impart.System, s.stamp)
 	return s.memberChanged(ctx, "put member", info, joined, err)
 }
@@ -138,6 +142,8 @@ func (s *Service) RemoveMember(ctx context.Context, conv impart.ConvID, user imp
 	if err := first(checkID("conv", conv), checkUser(user)); err != nil {
 		return impart.ConvInfo{}, s.answer(ctx, "remove member", err)
 	}
+	ctx, done := detach(ctx)
+	defer done()
 	info, left, err := s.store.RemoveMember(ctx, conv, user, impart.System, s.stamp)
 	return s.memberChanged(ctx, "remove member", info, left, err)
 }

@@ -385,6 +385,36 @@ func TestASenderWhoGoesAwayDoesNotKeepTheOthersAsleep(t *testing.T) {
 	}
 }
 
+func TestAnOperatorWhoGoesAwayDoesNotLeaveADoorOpen(t *testing.T) {
+	memory := memstore.New(memstore.Options{})
+	w := startWorld(t, &impatient{memory})
+	w.group("c", ana)
+	for what, c := range map[string]struct {
+		change func(context.Context) error
+		told   bus.Kind
+	}{
+		"disables": {func(ctx context.Context) error { _, err := w.PutUser(ctx, ben, ptr(true)); return err }, bus.Revoked},
+		"revokes":  {func(ctx context.Context) error { _, err := w.RevokeUser(ctx, ben); return err }, bus.Revoked},
+		"raises":   {func(ctx context.Context) error { _, err := w.RaiseEpoch(ctx); return err }, bus.EpochRaised},
+		"adds":     {func(ctx context.Context) error { _, err := w.PutMember(ctx, "c", impart.Member{User: cy}); return err }, bus.Wake},
+		"adds some": {func(ctx context.Context) error {
+			_, _, err := w.PutConversation(ctx, impart.ConvSpec{Conv: "c", Kind: impart.Group, Members: []impart.Member{{User: eve}}})
+			return err
+		}, bus.Wake},
+	} {
+		w.bus.take(0)
+		ctx, leave := context.WithCancel(w.ctx)
+		memory.OnCommit(func() error { leave(); return nil }, nil)
+		if err := c.change(ctx); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		memory.OnCommit(nil, nil)
+		if told := w.bus.take(c.told); len(told) != 1 {
+			t.Errorf("%s, and the others were told %+v", what, told)
+		}
+	}
+}
+
 // impatient is a store that answers as soon as its caller goes away, though the
 // transaction commits.
 type impatient struct{ store.Store }
@@ -397,6 +427,26 @@ func (i *impatient) Append(ctx context.Context, items []store.Append) []store.Ap
 		}
 	}
 	return results
+}
+
+func (i *impatient) PutUser(ctx context.Context, user impart.UserID, disabled *bool, revoked *impart.Millis) (impart.UserInfo, error) {
+	info, err := i.Store.PutUser(context.WithoutCancel(ctx), user, disabled, revoked)
+	return info, errors.Join(err, ctx.Err())
+}
+
+func (i *impatient) RaiseEpoch(ctx context.Context, now impart.Millis) (impart.Epoch, error) {
+	epoch, err := i.Store.RaiseEpoch(context.WithoutCancel(ctx), now)
+	return epoch, errors.Join(err, ctx.Err())
+}
+
+func (i *impatient) PutMember(ctx context.Context, conv impart.ConvID, member impart.Member, by impart.UserID, stamp store.Stamp) (impart.ConvInfo, bool, error) {
+	info, joined, err := i.Store.PutMember(context.WithoutCancel(ctx), conv, member, by, stamp)
+	return info, joined, errors.Join(err, ctx.Err())
+}
+
+func (i *impatient) PutConversation(ctx context.Context, spec impart.ConvSpec, stamp store.Stamp) (impart.ConvInfo, bool, error) {
+	info, created, err := i.Store.PutConversation(context.WithoutCancel(ctx), spec, stamp)
+	return info, created, errors.Join(err, ctx.Err())
 }
 
 func TestASlowDiskGivesRetryableErrors(t *testing.T) { // case 43
