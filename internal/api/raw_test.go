@@ -195,3 +195,31 @@ func TestOneRequestIsOneLogLine(t *testing.T) {
 		}
 	}
 }
+
+// Half an answer must not be taken for a whole one.
+func TestAPanicInMidAnswerCutsTheConnection(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Web = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/half" {
+				_, _ = io.WriteString(w, "half of ")
+				if err := http.NewResponseController(w).Flush(); err != nil {
+					t.Error(err)
+				}
+			}
+			panic("in the middle")
+		})
+	})
+	srv := w.listen()
+	ask := func(path string) string {
+		return raw(t, srv, "GET "+path+" HTTP/1.1\r\nHost: "+srv.Listener.Addr().String()+"\r\nConnection: close\r\n\r\n")
+	}
+	if got := ask("/half"); !strings.Contains(got, "half of ") || strings.HasSuffix(got, "\r\n0\r\n\r\n") {
+		t.Errorf("not half an answer that looks like one: %q", got)
+	}
+	if got := ask("/nothing"); !strings.HasPrefix(got, "HTTP/1.1 500") || strings.Contains(got, "in the middle") {
+		t.Errorf("answered %q", got)
+	}
+	if lines := strings.Count(w.log.String(), "panicked"); lines != 2 {
+		t.Errorf("%d lines for two panics:\n%s", lines, w.log)
+	}
+}
