@@ -37,7 +37,7 @@ func newSubject(t *testing.T) *subject {
 func (s *subject) open(t *testing.T, dir string) *Store {
 	t.Helper()
 	opened, err := open(t.Context(), dsnIn(dir), Options{
-		hook: func(query string) error {
+		hook: func(query string, _ []any) error {
 			if query != sqliteStatements.commit {
 				return nil
 			}
@@ -103,7 +103,7 @@ func (s *subject) subject() conformance.Subject {
 
 // crashCopy copies the files of a store as they are on the disk, open or not: the
 // database first, then the log that was appended to since.
-func crashCopy(t *testing.T, dir string) string {
+func crashCopy(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
 	for _, name := range []string{"impart.db", "impart.db-wal"} {

@@ -70,9 +70,9 @@ type conn struct {
 	ctx context.Context
 }
 
-// hook is what a test puts before every statement of the writer; an error takes
-// the statement's place.
-type hook func(query string) error
+// hook is what a test puts before every statement; an error takes the statement's
+// place.
+type hook func(query string, args []any) error
 
 type statement struct {
 	driver.Stmt
@@ -133,7 +133,7 @@ func (c *conn) statement(query string) (*statement, error) {
 
 func (c *conn) exec(query string, args ...any) (int64, error) {
 	if c.hook != nil {
-		if err := c.hook(query); err != nil {
+		if err := c.hook(query, args); err != nil {
 			return 0, err
 		}
 	}
@@ -151,7 +151,7 @@ func (c *conn) exec(query string, args ...any) (int64, error) {
 
 func (c *conn) query(query string, each func(row) error, args ...any) (err error) {
 	if c.hook != nil {
-		if err := c.hook(query); err != nil {
+		if err := c.hook(query, args); err != nil {
 			return err
 		}
 	}

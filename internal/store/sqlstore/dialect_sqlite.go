@@ -64,7 +64,7 @@ func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, er
 	if err := migrate(ctx, d.writer, "sqlite"); err != nil {
 		return nil, err
 	}
-	if d.readers, err = sqlitePool(path, max(4, runtime.GOMAXPROCS(0)), nil, "query_only(1)", "cache_size(-8192)"); err != nil {
+	if d.readers, err = sqlitePool(path, max(4, runtime.GOMAXPROCS(0)), opts.look, "query_only(1)", "cache_size(-8192)"); err != nil {
 		return nil, err
 	}
 	d.keeper, err = newCheckpointer(path, opts.Log)

@@ -1,9 +1,16 @@
 package sqlstore
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killDir); dir != "" {
+		killChild(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}

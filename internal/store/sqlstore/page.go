@@ -204,9 +204,9 @@ func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through imp
 	return out, nil
 }
 
-// Written implements [store.Log]. A page may be longer than limit where more
-// conversations than that were written in one millisecond: otherwise the caller,
-// who goes on from the last one's time, would get the same page for ever.
+// Written implements [store.Log]. A page is longer than limit where that many
+// conversations were written in the millisecond since: otherwise the caller, who
+// goes on from the last one's time, would get the same page for ever.
 func (s *Store) Written(ctx context.Context, since impart.Millis, limit int) (store.Written, error) {
 	out := store.Written{Now: s.now()}
 	err := s.read(ctx, func(c session) error {
@@ -220,7 +220,7 @@ func (s *Store) Written(ctx context.Context, since impart.Millis, limit int) (st
 		}
 		return c.query("SELECT conv_id, next_seq, members_version, updated_at FROM conversations WHERE updated_at >= ? ORDER BY updated_at", func(r row) error {
 			h := store.Head{Conv: impart.ConvID(r.str(0)), Head: r.seq(1) - 1, Members: r.num(2), At: impart.Millis(r.num(3))}
-			if n := len(out.Heads); n >= limit && h.At != out.Heads[0].At {
+			if n := len(out.Heads); n >= limit && out.Heads[n-1].At > since {
 				out.More = true
 				return errEnough
 			}

@@ -41,6 +41,7 @@ type Options struct {
 	Now func() impart.Millis
 
 	hook  hook         // before every statement of the writer
+	look  hook         // before every statement of a reader
 	after func() error // between a commit and its answer; its error makes the outcome unknown
 }
 
