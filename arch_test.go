@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/auth":           {"."},
 	"internal/store/sqlstore": {".", "internal/store", "internal/bus"},
 	"internal/store/memstore": {".", "internal/store"},
-	"internal/conformance":    {".", "internal/store", "internal/bus", "internal/pending"},
+	"internal/conformance":    {".", "internal/store", "internal/store/memstore", "internal/bus", "internal/pending"}, // memstore is the model
 	"internal/logic":          {".", "internal/store", "internal/bus"},
 	"internal/gateway":        {".", "wire", "internal/bus", "internal/pending"},
 	"internal/api":            {".", "wire", "internal/auth"},
@@ -43,8 +43,13 @@ var mayImport = map[string][]string{
 		"internal/logic", "internal/pending", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"docs": {}, // nothing but tests of the pages
-	// What tests the binary from outside shares no code with it.
+	// What tests the binary from outside shares no code with it; benchmarks measure
+	// the parts in-process too.
 	"test": {},
+	"test/bench": {
+		".", "wire", "internal/api", "internal/auth", "internal/bus", "internal/gateway", "internal/logic",
+		"internal/pending", "internal/store", "internal/store/sqlstore", "test",
+	},
 }
 
 // testsMayImport are packages that stand in for a neighbour in tests, beyond
@@ -58,7 +63,6 @@ var testsMayImport = map[string][]string{
 	"internal/store/memstore": {"internal/conformance"},
 	"internal/bus":            {"internal/conformance"},
 	"internal/pending":        {"internal/conformance"},
-	"internal/conformance":    {"internal/store/memstore"},
 	"internal/logic":          {"internal/store/memstore", "internal/store/sqlstore"},
 	"internal/gateway":        {"internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
 	"internal/api":            {"internal/bus", "internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
@@ -117,6 +121,9 @@ type source struct {
 
 func (s source) test() bool { return strings.HasSuffix(s.name, "_test.go") }
 
+// outside reports whether s is under test/, where the whole is tested and measured.
+func (s source) outside() bool { return s.pkg == "test" || strings.HasPrefix(s.pkg, "test/") }
+
 func (s source) generated() bool { return ast.IsGenerated(s.file) }
 
 // readTree parses every Go file of the module.
@@ -172,7 +179,7 @@ func parseSource(name string, text []byte) (source, error) {
 
 // place is the name under which a folder stands in the tables.
 func place(folder string) string {
-	if strings.HasPrefix(folder, "test/") {
+	if strings.HasPrefix(folder, "test/") && folder != "test/bench" {
 		return "test"
 	}
 	return folder
@@ -216,7 +223,7 @@ func importFault(s source, imported string) []string {
 	}
 	for prefix, allowed := range owners {
 		under := imported == prefix || strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/")
-		if !under || s.pkg == "test" || slices.Contains(allowed, s.pkg) {
+		if !under || s.outside() || slices.Contains(allowed, s.pkg) {
 			continue
 		}
 		// Tests may drive a part from outside with what a client or a test uses.
@@ -240,7 +247,7 @@ func houseFaults(sources []source) []string {
 		if !s.test() {
 			commented[folder] = commented[folder] || s.file.Doc != nil && strings.TrimSpace(s.file.Doc.Text()) != ""
 			named[folder] = s.file.Name.Name
-		} else if _, found := named[folder]; !found && strings.HasPrefix(s.pkg, "test") {
+		} else if _, found := named[folder]; !found && s.outside() {
 			// A folder with nothing but tests says in one of them what it is for.
 			commented[folder] = commented[folder] || s.file.Doc != nil
 		}
@@ -275,10 +282,10 @@ func fileFaults(s source) []string {
 		}
 	}
 	virtual := slices.Contains(s.imports, "testing/synctest") // where sleeping costs no time
-	if s.test() && s.pkg != "test" && !virtual && sleepsAllowed[s.name] == "" && calls(s.file, "time", "Sleep") {
+	if s.test() && !s.outside() && !virtual && sleepsAllowed[s.name] == "" && calls(s.file, "time", "Sleep") {
 		faults = append(faults, s.name+": time.Sleep in a test: use testing/synctest, or wait for a signal")
 	}
-	if !s.test() && !slices.Contains([]string{"cmd/impart", "internal/fault", "test"}, s.pkg) {
+	if !s.test() && !s.outside() && s.pkg != "cmd/impart" && s.pkg != "internal/fault" {
 		for _, name := range []string{"Getenv", "LookupEnv", "Environ"} {
 			if calls(s.file, "os", name) {
 				faults = append(faults, s.name+": os."+name+": only cmd/impart reads the environment; take it as configuration")
