@@ -84,6 +84,7 @@ func (b *browser) start(path string) error {
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("force-prefers-reduced-motion", true), // moving dots are drawn without a GPU here
 	)
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	b.cancel = append(b.cancel, cancel)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestTheServerIsKilledInMidConversation(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -57,6 +58,7 @@ func TestTheServerIsKilledInMidConversation(t *testing.T) {
 }
 
 func TestWhatWaitsSurvivesThePageToo(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -81,6 +83,7 @@ func TestWhatWaitsSurvivesThePageToo(t *testing.T) {
 }
 
 func TestLostRepliesMakeNoSecondMessage(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -99,6 +102,7 @@ func TestLostRepliesMakeNoSecondMessage(t *testing.T) {
 }
 
 func TestLostPushesAreFetched(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t, "IM_SWEEP_MS=300", "IM_RETRY_MS=300,300,300,300")
 	p := open(t, server.URL())
@@ -115,6 +119,7 @@ func TestLostPushesAreFetched(t *testing.T) {
 }
 
 func TestAnOlderBackupIsMadeGoodByWhatThePageHolds(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	dir := t.TempDir()
 	server := impart.StartWith(t, impart.Config{Dir: dir})

@@ -7,6 +7,7 @@ import (
 )
 
 func TestASecondTabTakesOverAndNobodyFights(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	first := open(t, server.URL())
@@ -36,6 +37,7 @@ func TestASecondTabTakesOverAndNobodyFights(t *testing.T) {
 }
 
 func TestAnErasedDeviceComesBackAsANewInstall(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())

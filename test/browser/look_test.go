@@ -2,8 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -13,6 +11,7 @@ import (
 )
 
 func TestBothLanguages(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	p := open(t, impart.Start(t).URL())
 	if missing := eval[[]string](p, `import('/js/i18n.js').then(({ words }) => [
@@ -50,6 +49,7 @@ func wantsWords(t *testing.T, p *page, language, pill, send string) {
 }
 
 func TestTheBrowsersLanguageIsTheFirstChoice(t *testing.T) {
+	t.Parallel()
 	server := impart.Start(t)
 	p := tab(t, chromium.need(t), chromedp.WithNewBrowserContext())
 	agent := eval[string](p, `navigator.userAgent`)
@@ -61,6 +61,7 @@ func TestTheBrowsersLanguageIsTheFirstChoice(t *testing.T) {
 }
 
 func TestANarrowScreenStacksThePanelsAndScrollsNothingSideways(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	p := open(t, impart.Start(t).URL())
 	p.ana.pastes("a_word_that_is_much_longer_than_the_screen_of_a_telephone_is_wide_and_has_no_place_to_break_anywhere_at_all")
@@ -76,6 +77,7 @@ func TestANarrowScreenStacksThePanelsAndScrollsNothingSideways(t *testing.T) {
 }
 
 func TestEverythingHasANameAndEnoughContrast(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -101,6 +103,7 @@ func TestEverythingHasANameAndEnoughContrast(t *testing.T) {
 }
 
 func TestAServerWithoutTheDevLoginSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	for _, story := range []struct{ name, setting, want string }{
 		{"signed tokens", "IM_AUTH_HMAC_SECRET=0123456789abcdef0123456789abcdef", "dev login"},
@@ -114,58 +117,4 @@ func TestAServerWithoutTheDevLoginSaysWhatToDo(t *testing.T) {
 			p.wantsNoFaults()
 		})
 	}
-}
-
-// TestPictures writes pictures of the page into IMPART_PICTURES, to be looked at by people.
-func TestPictures(t *testing.T) {
-	dir := os.Getenv("IMPART_PICTURES")
-	if dir == "" {
-		return // nobody asked for pictures
-	}
-	chromium.need(t)
-	server := impart.Start(t)
-	p := open(t, server.URL())
-	p.ana.writes("Did the last one reach you?")
-	p.ben.wants("Did the last one reach you?")
-	p.ben.writes("It did. Both ticks, and then they turned blue.")
-	p.ben.writes("Now kill the server and write me something.")
-	p.ana.wantsTick("Did the last one reach you?", "read")
-	p.ben.wantsTick("Now kill the server and write me something.", "read")
-	p.ana.writes("No, not this one")
-	p.ana.wantsTick("No, not this one", "read")
-	p.ana.acts("No, not this one")
-	p.ben.wants("Did the last one reach you?", "It did. Both ticks, and then they turned blue.", "Now kill the server and write me something.", "Ana took back a message")
-	shoot := func(name string) { p.picture(filepath.Join(dir, name+".png")) }
-	shoot("1-calm-light-en")
-	p.scheme("dark")
-	shoot("2-calm-dark-en")
-	server.Kill()
-	p.ana.wantsState("away")
-	p.ana.writes("This one waits on my side.")
-	p.ana.writes("So does this, behind it.")
-	p.ben.clicks(".switch")
-	p.ben.writes("I went offline on purpose.")
-	p.ana.wantsWaiting(2)
-	shoot("3-away-dark-en")
-	p.do(chromedp.Click(chromedp.CSS(`[data-language="zh"]`)))
-	shoot("4-away-dark-zh")
-	p.scheme("light")
-	shoot("5-away-light-zh")
-	p.do(chromedp.EmulateViewport(375, 1500))
-	shoot("6-narrow-light-zh")
-	p.do(chromedp.Click(chromedp.CSS(`[data-language="en"]`)))
-	p.scheme("dark")
-	shoot("7-narrow-dark-en")
-	p.do(chromedp.EmulateViewport(820, 1100))
-	p.scheme("light")
-	shoot("8-tablet-light-en")
-	server.MustRestart(t)
-	p.ana.wantsState("online")
-	p.do(chromedp.EmulateViewport(1280, 860))
-	other := p.sibling(server.URL())
-	other.ana.wantsState("online")
-	p.ana.wantsState("superseded")
-	shoot("9-superseded")
-	other.visit(server.URL() + "/nothing")
-	other.picture(filepath.Join(dir, "10-missing.png"))
 }

@@ -24,7 +24,7 @@ import (
 
 // patience bounds every wait for the page: reconnection may take the page's
 // longest pause, on a busy machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 //go:embed probe.js
 var probe string

@@ -59,6 +59,26 @@ globalThis.probe = (() => {
       problem: element.querySelector('.problem').textContent,
       act: element.querySelector('.act').hidden ? '' : element.querySelector('.act').textContent,
     })),
+    shown: (user, part) => shown(panel(user).querySelector(part)),
+
+    /** Presses a key in the field; true if the page took it for its own. */
+    presses(user, key) {
+      const event = new KeyboardEvent('keydown', { bubbles: true, cancelable: true, ...key });
+      panel(user).querySelector('textarea').dispatchEvent(event);
+      return event.defaultPrevented;
+    },
+
+    /** Starts to send so many messages, one every few milliseconds. */
+    burst(user, count) {
+      const form = panel(user).querySelector('.composer');
+      for (let i = 0; i < count; i += 1) {
+        setTimeout(() => {
+          form.querySelector('textarea').value = `burst ${i}`;
+          form.requestSubmit();
+        }, i * 15);
+      }
+    },
+
     box: (user) => panel(user).getBoundingClientRect(),
     device: (user) => panel(user).querySelector('.device span').textContent.split(' · ')[1],
 

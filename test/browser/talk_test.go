@@ -11,6 +11,7 @@ import (
 var order = []string{"waiting", "stored", "delivered", "read"}
 
 func TestAMessageIsStoredDeliveredAndReadInThatOrder(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -37,6 +38,7 @@ func TestAMessageIsStoredDeliveredAndReadInThatOrder(t *testing.T) {
 }
 
 func TestTypingIsSeenAndForgottenWhenTheMessageComes(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	p := open(t, impart.Start(t).URL())
 	eval[bool](p, `probe.fill('.panel[data-user="u-ana"] textarea', 'I was about to')`)
@@ -48,6 +50,7 @@ func TestTypingIsSeenAndForgottenWhenTheMessageComes(t *testing.T) {
 }
 
 func TestMarkupInABodyIsShownAsText(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -71,6 +74,7 @@ func TestMarkupInABodyIsShownAsText(t *testing.T) {
 }
 
 func TestARecallTakesTheTextFromBothSides(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t)
 	p := open(t, server.URL())
@@ -97,6 +101,7 @@ func TestARecallTakesTheTextFromBothSides(t *testing.T) {
 }
 
 func TestARefusedMessageSaysWhyAndHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	chromium.need(t)
 	server := impart.Start(t, "IM_MAX_BODY=200", "IM_RECALL_WINDOW=1ms")
 	p := open(t, server.URL())
@@ -126,5 +131,24 @@ func TestARefusedMessageSaysWhyAndHoldsNothingUp(t *testing.T) {
 	p.ana.acts("the next one") // dismisses that
 	p.wants("no note", `probe.lines('u-ana')[0].problem === ''`)
 	wantsLog(t, server, ana("the next one"))
+	p.wantsNoFaults()
+}
+
+func TestEnterSendsButNotWhileAWordIsComposed(t *testing.T) {
+	t.Parallel()
+	chromium.need(t)
+	server := impart.Start(t)
+	p := open(t, server.URL())
+	eval[any](p, `probe.fill('.panel[data-user="u-ana"] textarea', '你好')`)
+	for _, choosing := range []string{`isComposing: true`, `keyCode: 229`, `shiftKey: true`} {
+		if sent := eval[bool](p, `probe.presses('u-ana', { key: 'Enter', `+choosing+` })`); sent {
+			t.Errorf("Enter with %s was taken for sending", choosing)
+		}
+	}
+	if sent := eval[bool](p, `probe.presses('u-ana', { key: 'Enter' })`); !sent {
+		t.Error("Enter was not taken for sending")
+	}
+	p.ben.wants("你好")
+	wantsLog(t, server, ana("你好"))
 	p.wantsNoFaults()
 }

@@ -56,19 +56,19 @@ export class CatchUp {
 
   /** Brings one conversation to its head; asked again while it runs, it looks once more. */
   start(conv, { force = false } = {}) {
+    if (!this.#client.link) return; // the next connection looks at everything anyway
     const job = this.#jobs.get(conv) ?? {};
     job.again = true;
     job.force ||= force;
     if (force) this.#level.delete(conv);
     this.#jobs.set(conv, job);
     job.running ??= this.#work(conv, job);
-    return job.running;
   }
 
   async #work(conv, job) {
     const { link } = this.#client;
     const backoff = new Backoff();
-    const mine = () => link && link === this.#client.link && this.#jobs.get(conv) === job;
+    const mine = () => link === this.#client.link && this.#jobs.get(conv) === job;
     while (mine() && job.again) {
       job.again = false;
       let wait;
@@ -86,7 +86,8 @@ export class CatchUp {
         job.again = true;
       }
     }
-    if (mine()) this.#jobs.delete(conv);
+    if (!mine()) return;
+    this.#jobs.delete(conv);
     this.#client.levelled(conv);
   }
 
