@@ -92,13 +92,13 @@ var loadStories = []story{
 			})
 		}
 		w.atOnce(4, func(i int) {
-			for j := range 40 {
+			for j := range 25 {
 				w.lands(w.msg("ana", "c", impart.CMID(fmt.Sprintf("%d-%d", i, j)), "x"))
 			}
 		})
 		close(done)
 		readers.Wait()
-		same(w, "head", w.whole("ana", "c", 0).Head, impart.Seq(160))
+		same(w, "head", w.whole("ana", "c", 0).Head, impart.Seq(100))
 	}},
 	{"everything at once", func(w *world) {
 		w.conversation("c", "ana", "ben")
