@@ -62,6 +62,11 @@ func TestPictures(t *testing.T) {
 	other.ana.wantsState("online")
 	p.ana.wantsState("superseded")
 	shoot("9-superseded")
+	closed := tab(t, chromium.need(t), chromedp.WithNewBrowserContext())
+	closed.visit(impart.Start(t, "IM_AUTH_HMAC_SECRET=0123456789abcdef0123456789abcdef").URL())
+	closed.ana.wantsState("refused")
+	closed.ben.wantsState("refused")
+	closed.picture(filepath.Join(dir, "11-not-set-up.png"))
 	other.visit(server.URL() + "/nothing")
 	other.picture(filepath.Join(dir, "10-missing.png"))
 }

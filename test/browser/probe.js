@@ -107,7 +107,7 @@ globalThis.probe = (() => {
 
     /** Elements that reach beyond the side of the screen. */
     spill: () => [...document.querySelectorAll('body *')]
-      .filter((element) => shown(element) && element.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
+      .filter((element) => shown(element) && (element.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5 || element.getBoundingClientRect().left < 0))
       .map((element) => `${element.tagName}.${element.getAttribute('class')}`)
       .concat(document.documentElement.scrollWidth > document.documentElement.clientWidth ? ['the page scrolls sideways'] : []),
 

@@ -18,6 +18,7 @@ let creation; // what hindered the making of the conversation; it may exist all 
 function hinder(key) {
   hindrance = key;
   setup.hidden = !key;
+  document.querySelector('.try').hidden = Boolean(key);
   setup.querySelector('p').textContent = key ? t(key) : '';
 }
 
@@ -29,7 +30,7 @@ async function prepare() {
     body: JSON.stringify({ kind: 'direct', members: USERS.map(({ user }) => user) }),
     signal: AbortSignal.timeout(PREPARE_MS),
   });
-  if (response.status >= 500) throw new Error(`the server answered ${response.status}`);
+  if (response.status >= 500 || response.status === 429) throw new Error(`the server answered ${response.status}`);
   if (response.ok) creation = undefined;
   else creation = response.status === 401 || response.status === 403 ? 'setup.admin' : 'setup.members';
 }
