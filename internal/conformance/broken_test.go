@@ -74,30 +74,67 @@ var noticedBy = map[memstore.Break]string{
 	memstore.BreakClose:            "life/a closed store refuses everything",
 }
 
-// TestBrokenStore runs the suite on stores that lack one guard each, in a
-// process of their own, and wants it to fail at the story that is about it.
+// TestBrokenStore runs the suite on stores that lack one guard each, and wants
+// it to fail at the story that is about it.
 func TestBrokenStore(t *testing.T) {
-	if os.Getenv(breakEnv) != "" {
-		t.Fatal("a broken store cannot be tested on a broken store")
-	}
 	for _, b := range memstore.Breaks() {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
-			story, found := noticedBy[b]
-			if !found {
-				t.Fatal("no story is named for this guard")
-			}
-			name := "TestMemoryStore/" + strings.ReplaceAll(story, " ", "_")
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+pattern(name), "-test.count=1")
-			cmd.Env = append(os.Environ(), breakEnv+"="+string(b))
-			out, err := cmd.CombinedOutput()
-			if err == nil {
-				t.Errorf("the suite passes without this guard:\n%s", out)
-			}
-			if !strings.Contains(string(out), "--- FAIL: "+name) {
-				t.Errorf("%s did not fail (%v):\n%s", name, err, out)
-			}
+			fails(t, string(b), "TestMemoryStore/"+noticedBy[b])
 		})
+	}
+	if len(noticedBy) != len(memstore.Breaks()) {
+		t.Errorf("there are %d guards, and stories for %d", len(memstore.Breaks()), len(noticedBy))
+	}
+}
+
+// TestBrokenModel shows that the comparison with the model fails too.
+func TestBrokenModel(t *testing.T) {
+	for _, b := range []memstore.Break{
+		memstore.BreakUniqueKey, memstore.BreakRecallVisibility, memstore.BreakHistoryStart, memstore.BreakEpochCursor,
+		memstore.BreakMembershipPage, memstore.BreakFloor, memstore.BreakUnread, memstore.BreakNCounter,
+	} {
+		t.Run(string(b), func(t *testing.T) {
+			t.Parallel()
+			fails(t, string(b), "TestMemoryStore/model", "-rapid.nofailfile", "-rapid.shrinktime=0s")
+		})
+	}
+}
+
+func TestBrokenBus(t *testing.T) {
+	for fault, story := range busNoticedBy {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			fails(t, fault, "TestLocalBus/"+story)
+		})
+	}
+}
+
+func TestBrokenPending(t *testing.T) {
+	for fault, story := range pendingNoticedBy {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			fails(t, fault, "TestLocalPending/"+story)
+		})
+	}
+}
+
+// fails runs one subtest in a process in which a guard is missing, and wants it
+// to fail.
+func fails(t *testing.T, missing, name string, args ...string) {
+	t.Helper()
+	if os.Getenv(breakEnv) != "" {
+		t.Fatalf("%s is set: nothing broken can be tested on something broken", breakEnv)
+	}
+	name = strings.ReplaceAll(name, " ", "_")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=" + pattern(name), "-test.count=1"}, args...)...)
+	cmd.Env = append(os.Environ(), breakEnv+"="+missing)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("the suite passes without this guard:\n%s", out)
+	}
+	if !strings.Contains(string(out), "--- FAIL: "+name) {
+		t.Errorf("%s did not fail (%v):\n%s", name, err, out)
 	}
 }
 

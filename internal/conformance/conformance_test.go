@@ -2,12 +2,19 @@ package conformance_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
+	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/conformance"
+	"github.com/impart-im/impart/internal/pending"
 	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/memstore"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(opts memstore.Options) func(*testing.T) conformance.Subject {
 	return func(*testing.T) conformance.Subject {
@@ -36,8 +43,18 @@ func open(opts memstore.Options) func(*testing.T) conformance.Subject {
 // the guard that the environment names.
 func TestMemoryStore(t *testing.T) {
 	var opts memstore.Options
-	if b := os.Getenv(breakEnv); b != "" {
+	if b := os.Getenv(breakEnv); b != "" && !strings.Contains(b, ":") {
 		opts.Breaks = []memstore.Break{memstore.Break(b)}
 	}
 	conformance.Store(t, open(opts))
+}
+
+func TestLocalBus(t *testing.T) {
+	conformance.Bus(t, func(*testing.T) conformance.BusSubject {
+		return conformance.BusSubject{Bus: brokenBus(bus.NewLocal())}
+	})
+}
+
+func TestLocalPending(t *testing.T) {
+	conformance.PendingInBubble(t, func(*testing.T) pending.Set { return brokenPending(pending.NewLocal()) })
 }
