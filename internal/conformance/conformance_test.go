@@ -50,6 +50,9 @@ func TestMemoryStore(t *testing.T) {
 }
 
 func TestLocalBus(t *testing.T) {
+	if os.Getenv(breakEnv) != "" {
+		conformance.Impatient()
+	}
 	conformance.Bus(t, func(*testing.T) conformance.BusSubject {
 		return conformance.BusSubject{Bus: brokenBus(bus.NewLocal())}
 	})
