@@ -89,6 +89,14 @@ func checkLimit(limit int) (int, error) {
 	return limit, nil
 }
 
+// checkCount checks a number that may be nil.
+func checkCount(field string, n *int64) error {
+	if n != nil && (*n < 0 || *n > impart.MaxNumber) {
+		return impart.Errorf(impart.BadFrame, "%s is %d: it must be 0..2^53-1", field, *n)
+	}
+	return nil
+}
+
 // checkSession checks the device part of a session that must have one.
 func checkSession(session impart.Session) error {
 	if err := checkID("user", session.User); err != nil {

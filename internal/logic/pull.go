@@ -28,8 +28,9 @@ const (
 // turn, what is left is given round again in the same way. Acknowledging a page
 // puts its conversations at the end of the line, so that each of C lagging
 // conversations is served within C / pullWidth pages, however much the others
-// have (in more where single messages are so large that a few fill a page). Nothing of this is remembered between two pulls: the order is that of
-// the cursors in the store, and until they move, the page is the same.
+// have (in more where single messages are so large that a few fill a page).
+// Nothing of this is remembered between two pulls: the order is that of the
+// cursors in the store, and until they move, the page is the same.
 //
 // A conversation that cannot be read is reported, and does not count as more to
 // come: it is tried again by every pull, but nobody is told to pull for it alone.

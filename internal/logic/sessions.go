@@ -66,13 +66,6 @@ func (s *Service) checkHello(ctx context.Context, hello *impart.Hello) error {
 	return s.authorize(ctx, hello.Identity)
 }
 
-func checkCount(field string, n *int64) error {
-	if n != nil && (*n < 0 || *n > impart.MaxNumber) {
-		return impart.Errorf(impart.BadFrame, "%s is %d: it must be 0..2^53-1", field, *n)
-	}
-	return nil
-}
-
 // Visit implements [impart.Sessions].
 func (s *Service) Visit(ctx context.Context, id impart.Identity, device impart.DeviceID, install string) (impart.Session, error) {
 	err := first(
