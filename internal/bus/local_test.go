@@ -10,9 +10,14 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/conformance"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestLocalKeepsTheContract(t *testing.T) {
+	conformance.Bus(t, func(*testing.T) conformance.BusSubject { return conformance.BusSubject{Bus: bus.NewLocal()} })
+}
 
 func wake(n int) bus.Message {
 	return bus.Message{Kind: bus.Wake, Conv: "c", From: impart.Seq(n), Head: impart.Seq(n)}
