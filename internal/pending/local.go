@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // Local is a [Set] in the memory of this process.
@@ -93,6 +95,9 @@ func (l *Local) Due(_ context.Context, limit int) ([]Entry, error) {
 		f := l.due[0]
 		f.Attempts++
 		due = append(due, f.Entry)
+		if f.Attempts > Attempts && fault.Planted(fault.RetriesForEver) {
+			f.Attempts = Attempts
+		}
 		if f.Attempts > Attempts {
 			l.remove(f)
 			continue
