@@ -141,7 +141,7 @@ func (c *conn) exec(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	//nolint:forcetypeassert // the one driver that is used here has both
+
 	done, err := s.Stmt.(driver.StmtExecContext).ExecContext(context.Background(), c.values(args))
 	if err != nil {
 		return 0, err
@@ -159,7 +159,7 @@ func (c *conn) query(query string, each func(row) error, args ...any) (err error
 	if err != nil {
 		return err
 	}
-	//nolint:forcetypeassert // as above
+
 	rows, err := s.Stmt.(driver.StmtQueryContext).QueryContext(context.Background(), c.values(args))
 	if err != nil {
 		return err

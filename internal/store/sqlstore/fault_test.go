@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -293,4 +294,44 @@ func TestBeginAndCommitFailEverybody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// SQLite itself says that the disk is full, in the middle of a transaction, and
+// rolls back by its own: nothing is half there, and what fits is stored.
+func TestAFullDisk(t *testing.T) {
+	var log strings.Builder
+	w := newWorld(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	w.group("c", "ana")
+	w.sends(w.msg("ana", "c", "before", "x"))
+	err := w.direct(t.Context(), func(tx *txn) error {
+		return tx.query("PRAGMA max_page_count(1)", func(row) error { return nil }) // no page more than there are
+	})
+	w.must(err)
+	items := make([]store.Append, 50)
+	for i := range items {
+		items[i] = w.msg("ana", "c", impart.CMID(fmt.Sprint(i)), strings.Repeat("x", 10_000))
+	}
+	full := 0
+	for _, out := range w.Append(t.Context(), items) {
+		switch {
+		case refused(out.Err):
+			t.Errorf("a full disk is no refusal: %v", out.Err)
+		case out.Err != nil:
+			full++
+		}
+	}
+	if events := w.whole("ana", "c"); len(events) != 1+len(items)-full {
+		t.Errorf("%d events, and %d were refused", len(events), full)
+	}
+	w.must(w.Close())
+	if !strings.Contains(log.String(), "full") {
+		t.Errorf("SQLite never said that the disk is full; the log is %q", log.String())
+	}
+	// The limit was the connection's; there is room again on a new one.
+	w.open(Options{})
+	w.must(w.stored(items...))
+	if events := w.whole("ana", "c"); len(events) != 1+len(items) {
+		t.Errorf("%d events", len(events))
+	}
+	t.Logf("%d of %d did not fit", full, len(items))
 }

@@ -95,7 +95,7 @@ func TestKill(t *testing.T) {
 	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a schedule, not a secret
+	random := rand.New(rand.NewPCG(seed, 1))
 	p := &promises{tried: map[dedupKey]int{}, sent: map[dedupKey]impart.Seq{}, acked: map[flowKey]impart.Seq{}}
 	unsettled := 0
 	for range killCycles {
@@ -113,7 +113,7 @@ func TestKill(t *testing.T) {
 // runAndKill kills a child after it has said so many lines.
 func runAndKill(t *testing.T, dir string, lines int, p *promises) {
 	t.Helper()
-	child := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	child := exec.CommandContext(t.Context(), os.Args[0])
 	child.Env = append(os.Environ(), killDir+"="+dir)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
@@ -138,6 +138,13 @@ func runAndKill(t *testing.T, dir string, lines int, p *promises) {
 			t.Fatal(err)
 		}
 		p.hear(t, strings.Fields(line))
+		if n == 0 {
+			if s, err := Open(t.Context(), dsnIn(dir), Options{}); err == nil {
+				t.Fatalf("opened while another process serves it: %v", s.Close())
+			} else if !strings.Contains(err.Error(), "in use") {
+				t.Fatalf("opened while another process serves it: %v", err)
+			}
+		}
 	}
 	if err := child.Wait(); err == nil {
 		t.Fatal("the child ended by itself")

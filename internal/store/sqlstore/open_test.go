@@ -17,7 +17,7 @@ func TestOpenMakesAPrivateFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close() //nolint:errcheck // closed twice: that is fine
+	defer s.Close()
 	for name, want := range map[string]os.FileMode{"data": 0o700, "data/deep": 0o700, "data/deep/impart.db": 0o600} {
 		info, err := os.Stat(name)
 		if err != nil {

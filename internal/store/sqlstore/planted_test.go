@@ -50,7 +50,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 
 func rerun(t *testing.T, tests string, bug fault.Bug) ([]byte, error) {
 	t.Helper()
-	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run", tests) //nolint:gosec // this test binary
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run", tests)
 	again.Env = append(os.Environ(), "IM_BUG="+string(bug))
 	return again.CombinedOutput()
 }

@@ -100,7 +100,7 @@ func (w *writer) alone(o *op, last error) {
 // transact runs ops in one transaction. An error means that none of it counts;
 // shared says that the error is everybody's: the transaction could not begin, or
 // what became of its commit is not known.
-func (w *writer) transact(ops []*op) (err error, shared bool) { //nolint:revive // error first: shared explains it
+func (w *writer) transact(ops []*op) (err error, shared bool) {
 	began := time.Now()
 	w.s.began.Store(began.UnixNano())
 	defer w.s.began.Store(0)
@@ -144,7 +144,7 @@ func countItems(ops []*op) int {
 
 // rollback undoes the transaction; a connection that cannot is thrown away.
 func (w *writer) rollback(c *conn, err error) error {
-	if _, undo := c.Conn.(driver.ExecerContext).ExecContext(context.Background(), w.s.db.sql.rollback, nil); undo != nil { //nolint:forcetypeassert // as in exec
+	if _, undo := c.Conn.(driver.ExecerContext).ExecContext(context.Background(), w.s.db.sql.rollback, nil); undo != nil {
 		// SQLite has rolled back by itself where the disk failed. Either way the
 		// connection's state is in doubt.
 		return errors.Join(err, driver.ErrBadConn)
