@@ -107,6 +107,7 @@ func TestDrainBySIGINT(t *testing.T) {
 // A client that answers nothing, not even pings, is ended; one that only answers pings is not.
 func TestIdle(t *testing.T) {
 	w := onOwn(t, "IM_HEARTBEAT_MS=2000")
+	began := time.Now()
 	mute := w.dialAt(w.srv.Addr(), rawclient.DialOptions{IgnorePings: true})
 	mute.user, mute.device = w.user("ana"), "mute"
 	heartbeat := time.Duration(mute.want("welcome", w.hello("ana", "mute", nil)).Obj("limits").Int("heartbeat_ms")) * time.Millisecond
@@ -114,7 +115,6 @@ func TestIdle(t *testing.T) {
 	if heartbeat != 2*time.Second {
 		t.Fatalf("welcome says the heartbeat is %v, IM_HEARTBEAT_MS is 2000", heartbeat)
 	}
-	began := time.Now()
 	mute.bye(4*heartbeat+patience, "IDLE", false)
 	if took := time.Since(began); took < heartbeat/2 {
 		t.Errorf("IDLE after %v, the heartbeat is %v", took, heartbeat)

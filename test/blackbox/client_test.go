@@ -181,7 +181,7 @@ func (c *client) ended(within time.Duration) int {
 // log fetches the events after `after` that the client may see, page by page, and its head.
 func (c *client) log(conv string, after int64) ([]rawclient.Event, int64) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithTimeout(context.Background(), bulk)
 	defer cancel()
 	events, head, err := rawclient.Fetch(ctx, c.Conn, conv, after, 1000)
 	if err != nil {

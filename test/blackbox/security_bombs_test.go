@@ -194,28 +194,28 @@ func TestSecurity10_JSONBombs(t *testing.T) {
 // Compression is off, or the limit counts inflated bytes.
 func TestSecurity11_CompressionBombs(t *testing.T) {
 	bounded(t, nil, func(w *world) {
+		var bomb bytes.Buffer
+		z, err := flate.NewWriter(&bomb, flate.BestCompression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(z, zeros{}, 128<<20); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Flush(); err != nil {
+			t.Fatal(err)
+		}
 		s, err := rawclient.DialSocket(w.srv.Addr(), http.Header{"Sec-Websocket-Extensions": {"permessage-deflate"}}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
 		negotiated := strings.Contains(s.Response.Header.Get("Sec-WebSocket-Extensions"), "permessage-deflate")
-		var bomb bytes.Buffer
-		z, err := flate.NewWriter(&bomb, flate.BestCompression)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.CopyN(z, zeros{}, 256<<20); err != nil {
-			t.Fatal(err)
-		}
-		if err := z.Flush(); err != nil {
-			t.Fatal(err)
-		}
 		if err := s.Frame(0xC0|rawclient.OpText, bytes.TrimSuffix(bomb.Bytes(), []byte{0, 0, 0xFF, 0xFF})); err != nil {
 			t.Logf("the server closed while the bomb was written: %v", err)
 		}
 		if negotiated {
-			w.closes("256 MiB of zeros", s, 1009, -1)
+			w.closes("128 MiB of zeros", s, 1009, -1)
 		} else {
 			w.closes("a compressed frame without compression", s, 1002, -1)
 		}

@@ -52,9 +52,9 @@ func caughtUp(t testing.TB, within time.Duration, conv string, seq int64, device
 // the log.
 func (w *world) std(conv, reader string, devices ...*rawclient.Device) []rawclient.Event {
 	w.t.Helper()
-	settled(w.t, 60*time.Second, devices...)
+	settled(w.t, bulk, devices...)
 	truth, head := w.login(reader, "std", nil).log(conv, 0)
-	caughtUp(w.t, 60*time.Second, conv, head, devices...)
+	caughtUp(w.t, bulk, conv, head, devices...)
 	check := rawclient.Checker{Conv: conv, Head: head, Truth: truth, Devices: map[string][]rawclient.Event{}}
 	for _, d := range devices {
 		check.Devices[d.Name()] = d.Log(conv)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,11 +16,18 @@ import (
 )
 
 // patience bounds every wait for something that must come. It is generous because the machine may be busy; nothing
-// that passes ever takes as long.
-const patience = 15 * time.Second
+// that passes ever takes as long. A binary with the race detector needs more.
+var patience = scaled(15 * time.Second)
 
 // bulk is patience for megabytes.
-const bulk = 60 * time.Second
+var bulk = scaled(60 * time.Second)
+
+func scaled(d time.Duration) time.Duration {
+	if os.Getenv("IMPART_RACE") != "" {
+		return 5 * d
+	}
+	return d
+}
 
 // quiet is how long a test listens when it claims that something does not come.
 const quiet = 400 * time.Millisecond
