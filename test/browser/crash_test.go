@@ -156,7 +156,8 @@ func TestAnOlderBackupIsMadeGoodByWhatThePageHolds(t *testing.T) {
 	p.wantsNoFaults()
 }
 
-// wantsNoDoubt waits until the server knows that both of the page's devices have everything.
+// wantsNoDoubt waits until the server knows that both of the page's devices have
+// everything, and checks that their stores hold nothing more to send.
 func wantsNoDoubt(t *testing.T, p *page, server *impart.Server) {
 	t.Helper()
 	head := int64(len(log(t, server)))
@@ -170,6 +171,9 @@ func wantsNoDoubt(t *testing.T, p *page, server *impart.Server) {
 			cursors := devices[0].List("cursors")
 			return len(cursors) == 1 && cursors[0].Int("delivered") == head
 		})
+	}
+	if left := eval[int](p, `probe.outbox()`); left != 0 {
+		t.Errorf("%d messages with a final answer are in the outbox still", left)
 	}
 }
 

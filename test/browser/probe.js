@@ -46,6 +46,23 @@ globalThis.probe = (() => {
     }
   };
 
+  /** Everything that the local stores of all users keep in one object store. */
+  async function stored(store) {
+    const all = [];
+    for (const { name } of await indexedDB.databases()) {
+      const db = await new Promise((resolve, reject) => {
+        const request = indexedDB.open(name);
+        request.onsuccess = () => resolve(request.result);
+        request.onerror = () => reject(request.error);
+      });
+      const request = db.transaction(store).objectStore(store).getAll();
+      await new Promise((resolve) => { request.onsuccess = resolve; });
+      all.push(...request.result);
+      db.close();
+    }
+    return all;
+  }
+
   return {
     panel,
     waiting: (user) => Number(panel(user).querySelector('.waiting').dataset.count),
@@ -83,22 +100,10 @@ globalThis.probe = (() => {
     device: (user) => panel(user).querySelector('.device span').textContent.split(' · ')[1],
 
     /** Whether any event or outbox item of either user's local store holds a text. */
-    async holds(text) {
-      for (const { name } of await indexedDB.databases()) {
-        const db = await new Promise((resolve, reject) => {
-          const request = indexedDB.open(name);
-          request.onsuccess = () => resolve(request.result);
-          request.onerror = () => reject(request.error);
-        });
-        const stores = db.transaction(['events', 'outbox']);
-        for (const store of ['events', 'outbox']) {
-          const all = await new Promise((resolve) => { stores.objectStore(store).getAll().onsuccess = (event) => resolve(event.target.result); });
-          if (JSON.stringify(all).includes(text)) return true;
-        }
-        db.close();
-      }
-      return false;
-    },
+    holds: async (text) => JSON.stringify([await stored('events'), await stored('outbox')]).includes(text),
+
+    /** How many outbox items the local stores of both users hold. */
+    outbox: async () => (await stored('outbox')).length,
 
     /** Elements that should carry words and do not. */
     wordless: () => [...document.querySelectorAll('button, [data-t], h2')]
