@@ -195,7 +195,7 @@ func BenchmarkLone(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				tx.s.db.keeper.wrote(1, c)
+				tx.s.db.keeper.wrote(1)
 			}
 			return nil
 		})

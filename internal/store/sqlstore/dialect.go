@@ -17,17 +17,19 @@ type dialect struct {
 	sql             statements
 	// settings reports what D1 and D6 rest on.
 	settings func(s session) ([]store.Setting, error)
-	// upkeep is called by the writer between two transactions; see checkpoint.go.
-	keeper keeper
+	keeper   keeper
 	// lock keeps other processes away until it is closed.
 	lock io.Closer
 }
 
-// keeper looks after the database's own log.
+// keeper looks after the database's own log. The writer calls it between two
+// transactions, once it has answered the first.
 type keeper interface {
-	// wrote tells how many items a transaction wrote. The writer calls it between
-	// two transactions.
-	wrote(items int, s session)
+	// wrote tells how many items a transaction wrote, and asks whether the writer
+	// has to help.
+	wrote(items int) (behind bool)
+	// catchUp is that help, on the writer's connection.
+	catchUp(s session) error
 	// close ends the keeper's goroutine.
 	close()
 }
@@ -45,7 +47,7 @@ type statements struct {
 	putRead   string
 }
 
-// begin takes the writer's or a reader's connection and runs f within it.
+// withConn takes the writer's or a reader's connection and runs f within it.
 func withConn(ctx context.Context, db *sql.DB, f func(c *conn) error) error {
 	held, err := db.Conn(ctx)
 	if err != nil {

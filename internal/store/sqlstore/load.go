@@ -9,7 +9,7 @@ import (
 // Sizes of the writer's caches, in entries; each holds up to twice as many.
 const (
 	cachedConvs   = 16 << 10
-	cachedMembers = 32 << 10
+	cachedMembers = 64 << 10
 	cachedUsers   = 16 << 10
 	cachedFlows   = 32 << 10
 )

@@ -56,7 +56,20 @@ func (w *writer) run() {
 				close(o.done)
 			}
 		}
+		items := countItems(w.batch)
 		clear(w.batch)
+		if w.s.db.keeper.wrote(items) {
+			w.catchUp()
+		}
+	}
+}
+
+// catchUp keeps the database's log short. Those who waited for the transaction
+// before have their answers by now.
+func (w *writer) catchUp() {
+	err := withConn(context.Background(), w.s.db.writer, func(c *conn) error { return w.s.db.keeper.catchUp(c) })
+	if err != nil {
+		w.s.opts.Log.Warn("checkpoint failed", "error", err)
 	}
 }
 
@@ -122,7 +135,6 @@ func (w *writer) transact(ops []*op) (err error, shared bool) {
 			return w.rollback(c, fmt.Errorf("commit: %w", err))
 		}
 		w.s.committed(began)
-		w.s.db.keeper.wrote(countItems(ops), c)
 		if w.s.opts.after != nil {
 			return w.s.opts.after()
 		}
