@@ -121,23 +121,39 @@ func (g *Gateway) pushLoop() {
 // pushSpan reads a committed part of a log, with who may see it now, and pushes
 // it. What fails here is found by the sweep.
 func (g *Gateway) pushSpan(conv impart.ConvID, from, head impart.Seq) {
-	for from <= head {
+	if g.conns.idle() {
+		return
+	}
+	for more := true; more && from <= head; {
 		ctx, cancel := context.WithTimeout(g.ctx, g.cfg.RequestTime)
-		part, err := g.cfg.Logic.Range(ctx, conv, from, head)
-		if err == nil {
-			g.pushEvents(ctx, part)
-		}
+		next, err := g.pushPart(ctx, conv, from, head)
 		cancel()
 		if err != nil {
 			g.log.Warn("push: reading events failed; the sweep makes up for it", "conv", conv, "err", err)
 			g.metrics.pushFailed.Inc()
 			return
 		}
-		if !part.More || len(part.Events) == 0 {
-			return
-		}
-		from = part.Events[len(part.Events)-1].Seq + 1
+		more, from = next > from, next
 	}
+}
+
+// pushPart pushes what one read gives, and returns where to go on; from itself
+// when there is nothing more to do. Nothing is read for a conversation of which
+// nobody is here.
+func (g *Gateway) pushPart(ctx context.Context, conv impart.ConvID, from, head impart.Seq) (next impart.Seq, err error) {
+	audience, err := g.cfg.Logic.Audience(ctx, conv)
+	if err != nil || len(g.conns.among(audience)) == 0 {
+		return from, err
+	}
+	part, err := g.cfg.Logic.Range(ctx, conv, from, head)
+	if err != nil || len(part.Events) == 0 {
+		return from, err
+	}
+	g.pushEvents(ctx, part)
+	if !part.More {
+		return from, nil
+	}
+	return part.Events[len(part.Events)-1].Seq + 1, nil
 }
 
 // delivery is what one connection is about to get.

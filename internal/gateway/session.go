@@ -78,6 +78,7 @@ func (c *conn) subscribe(ctx context.Context, f *wire.Sub) (wire.ServerFrame, er
 	c.subscribed = true
 	fresh := c.fresh
 	c.mu.Unlock()
+	c.g.conns.subscribe(c)
 	page, err := c.compare(ctx, fresh)
 	if err != nil {
 		return nil, err
