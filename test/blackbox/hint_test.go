@@ -194,7 +194,7 @@ func TestOverflowIsOneHint(t *testing.T) {
 			hints++
 		}
 	}
-	if hints > 3 {
-		t.Errorf("%d overflow hints for one overflow", hints)
+	if dropped := n - len(pushes); hints > max(1, dropped/10) {
+		t.Errorf("%d overflow hints for %d dropped pushes: a hint replaces many", hints, dropped)
 	}
 }
