@@ -47,6 +47,44 @@ func (h *held) wait() {
 // release lets the commit go on, or fails it.
 func (h *held) release(err error) { h.once.Do(func() { h.free <- err }) }
 
+// call is an append that is under way.
+type call struct {
+	w    *world
+	done chan struct{}
+	got  store.Appended // once done is closed
+}
+
+// sends appends an item and does not wait for the answer.
+func (w *world) sends(a store.Append) *call {
+	c, s := &call{w: w, done: make(chan struct{})}, w.Store
+	go func() {
+		defer close(c.done)
+		c.got = s.Append(w.ctx, []store.Append{a})[0]
+	}()
+	return c
+}
+
+// unanswered checks that there is no answer yet.
+func (c *call) unanswered() {
+	c.w.t.Helper()
+	select {
+	case <-c.done:
+		c.w.t.Errorf("answered before the commit: %+v", c.got)
+	default:
+	}
+}
+
+// answer waits for the answer.
+func (c *call) answer() store.Appended {
+	c.w.t.Helper()
+	select {
+	case <-c.done:
+	case <-c.w.ctx.Done():
+		c.w.t.Fatal("an append was never answered")
+	}
+	return c.got
+}
+
 // failOnce fails the next commit, before or after it took effect.
 func (w *world) failOnce(after bool) {
 	var taken atomic.Bool
@@ -77,22 +115,16 @@ var commitStories = []story{
 		w.conversation("c", "ana")
 		w.says("ana", "c", "before")
 		h := w.hold()
-		answer := make(chan store.Appended, 1)
-		a := w.msg("ana", "c", "k", "held")
-		go func() { answer <- w.append(a)[0] }()
+		held := w.sends(w.msg("ana", "c", "k", "held"))
 		h.wait()
 		w.sees("ana", "c", "1 before")
 		r, err := w.Store.Range(w.ctx, "c", 1, 99, 100)
 		w.must(err)
 		same(w, "range", words(r.Events), []string{"1 before"})
 		same(w, "head", r.Head, impart.Seq(1))
-		select {
-		case got := <-answer:
-			w.t.Errorf("answered before the commit: %+v", got)
-		default:
-		}
+		held.unanswered()
 		h.release(nil)
-		if got := <-answer; got.Err != nil || got.Seq != 2 {
+		if got := held.answer(); got.Err != nil || got.Seq != 2 {
 			w.t.Errorf("got %+v, want seq 2", got)
 		}
 		w.sees("ana", "c", "1 before", "2 held")
@@ -175,11 +207,7 @@ var commitStories = []story{
 		w.acks(phone("ana", "c", 1), 1)
 		h := w.hold()
 		lost := w.msg("ana", "c", "k2", "lost")
-		done, doomed := make(chan struct{}), w.Store
-		go func() {
-			defer close(done)
-			doomed.Append(w.ctx, []store.Append{lost})
-		}()
+		doomed := w.sends(lost)
 		h.wait()
 		w.crash()
 		w.sees("ana", "c", "1 kept")
@@ -187,7 +215,7 @@ var commitStories = []story{
 		same(w, "cursor", w.lag("ana", "phone", 1, "c"), impart.Lag{Head: 1, Delivered: 1})
 		same(w, "seq", w.stores(lost)[0].Seq, 2)
 		h.release(errors.New("the machine is off"))
-		<-done
+		doomed.answer()
 		w.sees("ana", "c", "1 kept", "2 lost")
 	}},
 	{"a caller who gives up leaves nothing half done", func(w *world) {

@@ -151,17 +151,12 @@ var dedupStories = []story{
 		w.conversation("c", "ana")
 		a := w.msg("ana", "c", "k", "hi")
 		first := w.stores(a)[0]
-		held := w.hold()
-		answer := make(chan store.Appended, 1)
-		go func() { answer <- w.append(a)[0] }()
-		held.wait()
-		select {
-		case got := <-answer:
-			w.t.Errorf("answered before its commit: %+v", got)
-		default:
-		}
-		held.release(nil)
-		w.isDup(first, <-answer)
+		h := w.hold()
+		again := w.sends(a)
+		h.wait()
+		again.unanswered()
+		h.release(nil)
+		w.isDup(first, again.answer())
 	}},
 	{"the counts tell duplicates", func(w *world) {
 		w.conversation("c", "ana")

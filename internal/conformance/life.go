@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -63,15 +65,17 @@ var lifeStories = []story{
 		w.need(w.OnCommit != nil && w.Reopen != nil, "OnCommit and Reopen")
 		w.conversation("c", "ana")
 		h := w.hold()
-		answer := make(chan store.Appended, 1)
-		a := w.msg("ana", "c", "k", "just in time")
-		s := w.Store
-		go func() { answer <- s.Append(w.ctx, []store.Append{a})[0] }()
+		late := w.sends(w.msg("ana", "c", "k", "just in time"))
 		h.wait()
 		closed := make(chan error, 1)
+		s := w.Store
 		go func() { closed <- s.Close() }()
+		// Let it begin; a store may answer pings until it has finished.
+		for began := time.Now(); s.Ping(w.ctx) == nil && time.Since(began) < 50*time.Millisecond; {
+			runtime.Gosched()
+		}
 		h.release(nil)
-		if got := <-answer; got.Err != nil || got.Seq != 1 {
+		if got := late.answer(); got.Err != nil || got.Seq != 1 {
 			w.t.Errorf("what was under way got %+v, want seq 1", got)
 		}
 		w.must(<-closed)

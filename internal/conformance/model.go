@@ -329,7 +329,7 @@ func (m *machine) Read(rt *rapid.T) {
 
 // Upkeep seldom raises the epoch, retains or cleans.
 func (m *machine) Upkeep(rt *rapid.T) {
-	switch rapid.IntRange(0, 8).Draw(rt, "upkeep") {
+	switch rapid.IntRange(0, 5).Draw(rt, "upkeep") {
 	case 0:
 		got := m.both(rt, "raise epoch", func(s store.Store) answer {
 			e, err := s.RaiseEpoch(m.ctx, 0)

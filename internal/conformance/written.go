@@ -116,12 +116,7 @@ var writtenStories = []story{
 		w.need(w.OnCommit != nil, "OnCommit")
 		w.conversation("c", "ana")
 		h := w.hold()
-		done := make(chan struct{})
-		a := w.msg("ana", "c", "k", "held")
-		go func() {
-			defer close(done)
-			w.lands(a)
-		}()
+		held := w.sends(w.msg("ana", "c", "k", "held"))
 		h.wait()
 		first := w.written(0, 10).Now
 		for range 3 {
@@ -129,7 +124,7 @@ var writtenStories = []story{
 		}
 		same(w, "while held", len(w.written(first, 10).Heads), 0)
 		h.release(nil)
-		<-done
+		held.answer()
 		slowest := w.Store.Stats().Slowest
 		if slowest < 3 {
 			w.t.Errorf("the slowest commit took 3 ms or more, and the store says %d", slowest)

@@ -72,6 +72,25 @@ const (
 	BreakTextFold         Break = "text-bytes"           // trailing white space of bodies is lost
 	BreakReopen           Break = "reopen"               // reading back loses the read cursors
 	BreakClose            Break = "close"                // a closed store goes on
+	BreakSentBeforeCommit Break = "sent-before-commit"   // the answer does not wait for the commit
+	BreakSeqTwice         Break = "seq-twice"            // two writers now and then get the same seq
+	BreakGivenUp          Break = "given-up"             // a call that was given up leaves its dedup rows
+	BreakReadAnywhere     Break = "read-anywhere"        // whoever was never a member may read
+	BreakNotFound         Break = "not-found"            // an unknown conversation is an empty one
+	BreakConflict         Break = "conflict"             // a conversation may change its kind and history
+	BreakDirect           Break = "direct"               // a direct conversation is like any other
+	BreakJoinTwice        Break = "join-twice"           // a member who joins is announced again
+	BreakRoleKept         Break = "role-kept"            // a role that is not named becomes member
+	BreakSession          Break = "session"              // sessions stay as they are
+	BreakHelloUser        Break = "hello-user"           // a hello does not make its user known
+	BreakVisitRaises      Break = "visit-raises"         // a visit with another install raises the install epoch
+	BreakDisabled         Break = "disabled"             // a field that is not named is reset
+	BreakRevoked          Break = "revoked"              // the last revocation wins
+	BreakEpochRaise       Break = "epoch-raise"          // a raised epoch may be lower
+	BreakConvsPage        Break = "convs-page"           // a page of conversations begins with the last of the page before
+	BreakIncarnation      Break = "incarnation"          // each opening is another incarnation
+	BreakSettings         Break = "settings"             // no setting is told
+	BreakCloseWaits       Break = "close-waits"          // closing does not wait for what is under way
 )
 
 // Breaks lists every switch.
@@ -88,6 +107,7 @@ func Breaks() []Break {
 		BreakFloor, BreakLaggingOrder, BreakUnread, BreakConvLast, BreakReport, BreakWrittenSince,
 		BreakRetainBound, BreakRetainDedup, BreakDedupRecalled, BreakDedupEvents, BreakTimePrecision,
 		BreakTextFold, BreakReopen, BreakClose,
+		BreakSentBeforeCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits,
 	}
 }
 
@@ -114,6 +134,15 @@ func (s *Store) leak(apply func(*state)) {
 	s.disk.mu.Lock()
 	defer s.disk.mu.Unlock()
 	s.disk.state.leakInto(apply, s.breaks[BreakRollbackDedup])
+}
+
+// giveUp is what such a store leaves of a transaction that never began.
+func (s *Store) giveUp(apply func(*state)) {
+	if s.breaks[BreakGivenUp] {
+		s.disk.mu.Lock()
+		defer s.disk.mu.Unlock()
+		s.disk.state.leakInto(apply, true)
+	}
 }
 
 // leakInto applies a transaction, takes its events back, and keeps either its

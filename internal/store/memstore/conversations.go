@@ -78,7 +78,7 @@ func (s *Store) Convs(ctx context.Context, user impart.UserID, dev impart.Device
 		page.Epoch = st.epoch
 		size := 0
 		for _, id := range st.convsOf(user) {
-			if id <= after {
+			if id < after || (id == after && !s.breaks[BreakConvsPage]) {
 				continue
 			}
 			state := s.convWithLast(st, cursorKey{deviceKey{user, dev}, id})

@@ -12,7 +12,9 @@ import (
 // Hello implements [store.Directory].
 func (s *Store) Hello(ctx context.Context, h store.Hello) (out store.Device, err error) {
 	err = s.write(ctx, 1, func(st *state) {
-		st.know(h.User)
+		if !s.breaks[BreakHelloUser] {
+			st.know(h.User)
+		}
 		key := deviceKey{h.User, h.Device}
 		d := st.devices[key]
 		fresh := d == nil
@@ -26,7 +28,9 @@ func (s *Store) Hello(ctx context.Context, h store.Hello) (out store.Device, err
 		if h.N != nil {
 			d.n = max(d.n, *h.N)
 		}
-		d.session++
+		if !s.breaks[BreakSession] {
+			d.session++
+		}
 		d.seen = h.Now
 		if fresh && h.History != nil {
 			s.startNear(st, key, *h.History)
@@ -77,6 +81,10 @@ func (s *Store) Visit(ctx context.Context, user impart.UserID, dev impart.Device
 			st.know(user)
 			d = &device{install: install, epoch: 1, seen: s.now()}
 			st.devices[key] = d
+		}
+		if d.install != install && s.breaks[BreakVisitRaises] {
+			d.install = install
+			d.epoch++
 		}
 		if d.install != install {
 			err = staleInstall(dev)
@@ -132,9 +140,11 @@ func (s *Store) PutUser(ctx context.Context, user impart.UserID, disabled *bool,
 		u := st.know(user)
 		if disabled != nil {
 			u.Disabled = *disabled
+		} else if s.breaks[BreakDisabled] {
+			u.Disabled = false
 		}
-		if revoked != nil {
-			u.Revoked = max(u.Revoked, *revoked)
+		if revoked != nil && (*revoked > u.Revoked || s.breaks[BreakRevoked]) {
+			u.Revoked = *revoked
 		}
 		out = *u
 	})

@@ -11,7 +11,7 @@ import (
 // PutConversation implements [store.Directory].
 func (s *Store) PutConversation(ctx context.Context, spec impart.ConvSpec, stamp store.Stamp) (info impart.ConvInfo, created bool, err error) {
 	failed := s.write(ctx, 1, func(st *state) {
-		if err = checkSpec(st, &spec); err != nil {
+		if err = s.checkSpec(st, &spec); err != nil {
 			return
 		}
 		c := st.convs[spec.Conv]
@@ -42,7 +42,7 @@ func orMember(role impart.Role) impart.Role {
 }
 
 // checkSpec refuses what cannot become, or is not, the conversation asked for.
-func checkSpec(st *state, spec *impart.ConvSpec) error {
+func (s *Store) checkSpec(st *state, spec *impart.ConvSpec) error {
 	if spec.History == "" {
 		spec.History = impart.FromJoin
 	}
@@ -50,14 +50,14 @@ func checkSpec(st *state, spec *impart.ConvSpec) error {
 	for _, m := range spec.Members {
 		named[m.User] = true
 	}
-	if spec.Kind == impart.Direct && len(named) != 2 {
+	if spec.Kind == impart.Direct && len(named) != 2 && !s.breaks[BreakDirect] {
 		return impart.Errorf(impart.Invalid, "a direct conversation has exactly two members, not %d", len(named))
 	}
 	c := st.convs[spec.Conv]
 	if c == nil {
 		return nil
 	}
-	if c.kind != spec.Kind || c.history != spec.History {
+	if (c.kind != spec.Kind || c.history != spec.History) && !s.breaks[BreakConflict] {
 		return impart.Errorf(impart.Conflict, "%q exists as %s with history %s", spec.Conv, c.kind, c.history)
 	}
 	for user := range named {
@@ -71,10 +71,14 @@ func checkSpec(st *state, spec *impart.ConvSpec) error {
 // join opens a period unless the user is a member already.
 func (s *Store) join(c *conversation, m impart.Member, by impart.UserID, stamp store.Stamp) bool {
 	old := c.members[m.User]
-	if old != nil && m.Role != "" {
-		old.role = m.Role
+	if old != nil && (m.Role != "" || s.breaks[BreakRoleKept]) {
+		old.role = orMember(m.Role)
 	}
 	if old != nil && old.periods.Open() {
+		if s.breaks[BreakJoinTwice] {
+			mid, at := stamp()
+			s.push(c, &impart.Event{Conv: c.id, Kind: impart.KindJoin, MID: mid, Sender: impart.System, User: m.User, By: by, At: at})
+		}
 		return false
 	}
 	if old == nil {

@@ -121,6 +121,9 @@ func (s *Store) Reopen() *Store {
 	if s.breaks[BreakReopen] {
 		clear(s.disk.state.reads)
 	}
+	if s.breaks[BreakIncarnation] {
+		s.disk.state.incarnation += "'"
+	}
 	return open(opts, s.disk)
 }
 
@@ -139,14 +142,16 @@ func (s *Store) DedupWrites(user impart.UserID, cmid impart.CMID) (int64, error)
 // and changes it in one step, so that nobody sees half of it.
 func (s *Store) write(ctx context.Context, n int, apply func(*state)) error {
 	s.queue.Add(int64(n))
-	err := s.takeTurn(ctx)
+	err := s.takeTurn(ctx, apply)
 	s.queue.Add(-int64(n))
 	if err != nil {
 		return err
 	}
 	defer func() { s.turn <- struct{}{} }()
 	start := s.now()
-	if s.breaks[BreakUncommitted] || s.breaks[BreakEarlyVisibility] {
+	if s.breaks[BreakSentBeforeCommit] {
+		go func() { _ = s.run(&s.before) }()
+	} else if s.breaks[BreakUncommitted] || s.breaks[BreakEarlyVisibility] {
 		if err := s.applyEarly(apply); err != nil {
 			return err
 		}
@@ -172,8 +177,9 @@ func (s *Store) write(ctx context.Context, n int, apply func(*state)) error {
 	return nil
 }
 
-func (s *Store) takeTurn(ctx context.Context) error {
+func (s *Store) takeTurn(ctx context.Context, apply func(*state)) error {
 	if err := ctx.Err(); err != nil {
+		s.giveUp(apply)
 		return err
 	}
 	select {
@@ -236,6 +242,10 @@ func (s *Store) closed() error {
 
 // Close implements [store.Store].
 func (s *Store) Close() error {
+	if s.breaks[BreakCloseWaits] {
+		s.Crash()
+		return nil
+	}
 	s.once.Do(func() { close(s.closing) })
 	<-s.turn // whoever was writing is done
 	s.turn <- struct{}{}

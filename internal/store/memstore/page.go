@@ -31,10 +31,13 @@ func (s *Store) page(st *state, q *store.PageQuery) (impart.Page, error) {
 		return impart.Page{}, err
 	}
 	ps := st.periods(q.Conv, q.User)
+	c := st.convs[q.Conv]
+	if len(ps) == 0 && s.breaks[BreakReadAnywhere] && c != nil {
+		ps = impart.Periods{{From: 1}}
+	}
 	if len(ps) == 0 {
 		return impart.Page{}, notMember(q.Conv)
 	}
-	c := st.convs[q.Conv]
 	head := c.seen(ps)
 	page := impart.Page{Conv: q.Conv, Head: head, Floor: min(c.floor, head), Epoch: st.epoch}
 	if q.Back {
@@ -108,6 +111,9 @@ func (s *Store) sees(st *state, c *conversation, ps impart.Periods, ev *impart.E
 func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through impart.Seq, limit int) (r store.Range, err error) {
 	failed := s.read(ctx, func(st *state) {
 		c := st.convs[conv]
+		if c == nil && s.breaks[BreakNotFound] {
+			return
+		}
 		if c == nil {
 			err = notFound(conv)
 			return

@@ -18,7 +18,9 @@ func (s *Store) Meta(ctx context.Context) (m store.Meta, err error) {
 // RaiseEpoch implements [store.Upkeep].
 func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (epoch impart.Epoch, err error) {
 	err = s.write(ctx, 1, func(st *state) {
-		st.epoch = max(st.epoch+1, impart.Epoch(now))
+		if st.epoch++; impart.Epoch(now) > st.epoch || s.breaks[BreakEpochRaise] {
+			st.epoch = impart.Epoch(now)
+		}
 		epoch = st.epoch
 	})
 	return epoch, err
@@ -74,6 +76,9 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
 	if err := s.read(ctx, func(*state) {}); err != nil {
 		return nil, err
+	}
+	if s.breaks[BreakSettings] {
+		return nil, nil
 	}
 	return []store.Setting{{
 		Name: "storage", Value: "memory", Want: "disk",
