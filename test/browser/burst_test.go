@@ -34,6 +34,21 @@ func TestAKillInTheMiddleOfABurstKeepsTheOrder(t *testing.T) {
 	p.wantsNoFaults()
 }
 
+func TestAMessageInTroubleIsNotOvertaken(t *testing.T) {
+	t.Parallel()
+	chromium.need(t)
+	server := impart.Start(t)
+	p := open(t, server.URL())
+	eval[any](p, `probe.refuse((frame) => frame.body === 'burst 0' && probe.refused() < 3)`)
+	eval[any](p, `probe.burst('u-ana', 4)`)
+	p.ben.wants("burst 0", "burst 1", "burst 2", "burst 3")
+	if refused := eval[int](p, `probe.refused()`); refused != 3 {
+		t.Errorf("the first message was refused %d times, want 3: the test shows nothing", refused)
+	}
+	wantsLog(t, server, ana("burst 0"), ana("burst 1"), ana("burst 2"), ana("burst 3"))
+	p.wantsNoFaults()
+}
+
 func TestADrainingServerIsLeftAndFoundAgain(t *testing.T) {
 	t.Parallel()
 	chromium.need(t)

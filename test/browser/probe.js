@@ -27,15 +27,26 @@ globalThis.probe = (() => {
     }
   }).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ['data-state'], attributeOldValue: true });
 
-  // A network that loses what arrives: frames for which `lose` is true never reach the page.
+  // A network that loses what arrives: frames for which `lose` is true never reach the page. And a server in
+  // trouble: frames for which `refuse` is true never reach it, and are answered as UNAVAILABLE.
   const sockets = new Set();
   let lose = () => false;
   let lost = 0;
+  let refuse = () => false;
+  let refused = 0;
   const NativeSocket = WebSocket;
   globalThis.WebSocket = class extends NativeSocket {
     constructor(...rest) {
       super(...rest);
       sockets.add(this);
+    }
+
+    send(text) {
+      const frame = JSON.parse(text);
+      if (!refuse(frame)) return super.send(text);
+      refused += 1;
+      const data = JSON.stringify({ t: 'error', rid: frame.rid, code: 'UNAVAILABLE', message: 'try again', retry: true });
+      setTimeout(() => this.dispatchEvent(new MessageEvent('message', { data })), 50);
     }
 
     set onmessage(receive) {
@@ -150,6 +161,8 @@ globalThis.probe = (() => {
 
     lose(which) { lose = which ?? (() => false); },
     lost: () => lost,
+    refuse(which) { refuse = which; },
+    refused: () => refused,
     cut() { for (const socket of sockets) socket.close(); },
 
     ticks: (user, cmid) => history.get(`${user} ${cmid}`) ?? [],
