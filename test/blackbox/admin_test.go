@@ -64,14 +64,14 @@ func TestAdminSends(t *testing.T) {
 	ab := w.conv("ab", "ana", "ben")
 	ana, ben := w.online("ana", "phone"), w.online("ben", "phone")
 	path := "conversations/" + ab + "/messages"
-	w.srv.Admin(t, "POST", path, F{"sender": "system", "cmid": "k1", "body": "maintenance at noon"})
-	w.srv.Admin(t, "POST", path, F{"sender": "system", "cmid": "k1", "body": "maintenance at noon"})
-	w.srv.Admin(t, "POST", path, F{"sender": w.user("ana"), "cmid": "k1", "body": "in ana's name"})
+	w.srv.Admin(t, "POST", path, F{"sender": "system", "cmid": "k1" + w.ns, "body": "maintenance at noon"})
+	w.srv.Admin(t, "POST", path, F{"sender": "system", "cmid": "k1" + w.ns, "body": "maintenance at noon"})
+	w.srv.Admin(t, "POST", path, F{"sender": w.user("ana"), "cmid": "k1" + w.ns, "body": "in ana's name"})
 	for seq, sender := range map[int64]string{1: "system", 2: w.user("ana")} {
 		for _, c := range []*client{ana, ben} {
 			ev := c.event(ab, seq)
 			shaped(t, ev, msgShape)
-			if ev.Str("sender") != sender || ev.Str("cmid") != "k1" {
+			if ev.Str("sender") != sender || ev.Str("cmid") != "k1"+w.ns {
 				t.Errorf("seq %d: %s, want it from %s", seq, ev, sender)
 			}
 		}

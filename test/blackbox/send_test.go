@@ -121,8 +121,7 @@ func TestResendIsADuplicate(t *testing.T) {
 // A cmid belongs to its user, whatever another user calls theirs; keys that look alike when joined do not collide.
 func TestCmidsOfUsersDoNotMeet(t *testing.T) {
 	w := onShared(t)
-	one, two := "a:b"+w.ns, "a"
-	w.srv.Admin(t, "PUT", "users/"+two, F{})
+	one, two := w.ns+":b", w.ns
 	conv := w.convWith("x", F{"kind": "group", "members": []string{"u-" + one, "u-" + two}})
 	c1, c2 := w.dial(), w.dial()
 	c1.want("welcome", w.hello("", "phone", F{"token": "dev:u-" + one}))
@@ -130,7 +129,7 @@ func TestCmidsOfUsersDoNotMeet(t *testing.T) {
 	pairs := []struct {
 		c    *client
 		cmid string
-	}{{c1, "c"}, {c2, "b" + w.ns + ":c"}, {c2, "c"}, {c1, "b" + w.ns + ":c"}}
+	}{{c1, "c"}, {c2, "b:c"}, {c2, "c"}, {c1, "b:c"}}
 	for i, p := range pairs {
 		if f := p.c.send(conv, p.cmid, "x"); f.Bool("dup") || f.Int("seq") != int64(i+1) {
 			t.Errorf("cmid %q: %s, want a new message with seq %d", p.cmid, f.Object, i+1)

@@ -86,12 +86,6 @@ func (w *world) convWith(name string, body F) string {
 	return id
 }
 
-// open is a conversation whose later members see all of it.
-func (w *world) open(name string, members ...string) string {
-	w.t.Helper()
-	return w.convWith(name, F{"kind": "group", "members": w.users(members...), "history": "all"})
-}
-
 func (w *world) join(conv, name string) {
 	w.t.Helper()
 	w.srv.Admin(w.t, "PUT", "conversations/"+url.PathEscape(conv)+"/members/"+w.user(name), F{"role": "member"})
