@@ -106,8 +106,8 @@ var convStories = []story{
 			for after := impart.ConvID(""); ; {
 				page, err := w.Store.Convs(w.ctx, "ana", "", after, limit, impart.MaxPage)
 				w.must(err)
-				if len(page.Convs) > limit {
-					w.t.Fatalf("%d conversations on a page of %d", len(page.Convs), limit)
+				if len(page.Convs) > limit || len(got) > len(want) {
+					w.t.Fatalf("%d conversations on a page of %d after %d others", len(page.Convs), limit, len(got))
 				}
 				for _, c := range page.Convs {
 					got = append(got, c.Conv)
@@ -137,7 +137,7 @@ var convStories = []story{
 				size += store.Size(c.Last)
 				got = append(got, c.Conv)
 			}
-			if size > 250_000 || len(page.Convs) == 0 {
+			if size > 250_000 || len(page.Convs) == 0 || len(got) > 6 {
 				w.t.Fatalf("%d conversations with %d bytes", len(page.Convs), size)
 			}
 			if !page.More {

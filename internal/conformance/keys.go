@@ -81,7 +81,7 @@ var keyStories = []story{
 				listed = append(listed, string(c.Conv))
 				after = c.Conv
 			}
-			if !page.More {
+			if !page.More || len(listed) > len(alike) {
 				break
 			}
 		}

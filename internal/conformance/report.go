@@ -35,8 +35,8 @@ var reportStories = []story{
 			var got []impart.UserID
 			for after := impart.UserID(""); ; {
 				r := w.who("u-0", 1, after, limit)
-				if len(r.Users) > limit {
-					w.t.Fatalf("%d users on a page of %d", len(r.Users), limit)
+				if len(r.Users) > limit || len(got) > len(want) {
+					w.t.Fatalf("%d users on a page of %d after %d others", len(r.Users), limit, len(got))
 				}
 				for _, u := range r.Users {
 					got = append(got, u.User)
