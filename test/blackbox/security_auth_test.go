@@ -108,8 +108,8 @@ func TestSecurity02_TokensInURLs(t *testing.T) {
 	}
 }
 
-func TestSecurity03_ForgedAndExpiredTokens(t *testing.T) {
-	w := onOwn(t, "IM_AUTH_HMAC_SECRET="+secret, "IM_ADMIN_TOKEN=admin-token-for-this-test-only")
+// forgeries gives one good token of u-ana and many that must be refused, by what is wrong with them.
+func forgeries(t testing.TB) (good string, bad map[string]string) {
 	now := time.Now().Unix()
 	hs := F{"alg": "HS256", "typ": "JWT"}
 	claims := func(with F) F {
@@ -121,10 +121,10 @@ func TestSecurity03_ForgedAndExpiredTokens(t *testing.T) {
 		}
 		return c
 	}
-	good := token(t, hs, claims(nil), secret)
+	good = token(t, hs, claims(nil), secret)
 	parts := strings.Split(good, ".")
 	other := base64.RawURLEncoding.EncodeToString([]byte(mustJSON(t, claims(F{"sub": "u-admin"}))))
-	bad := map[string]string{
+	return good, map[string]string{
 		"alg none":                token(t, F{"alg": "none", "typ": "JWT"}, claims(nil), ""),
 		"alg None":                token(t, F{"alg": "None"}, claims(nil), ""),
 		"no alg":                  token(t, F{"typ": "JWT"}, claims(nil), secret),
@@ -147,6 +147,11 @@ func TestSecurity03_ForgedAndExpiredTokens(t *testing.T) {
 		"nothing":                 "",
 		"a key by URL":            token(t, F{"alg": "HS256", "jku": "http://127.0.0.1:1/keys", "kid": "../../../../dev/null"}, claims(nil), "\x00"),
 	}
+}
+
+func TestSecurity03_ForgedAndExpiredTokens(t *testing.T) {
+	w := onOwn(t, "IM_AUTH_HMAC_SECRET="+secret, "IM_ADMIN_TOKEN=admin-token-for-this-test-only")
+	good, bad := forgeries(t)
 	try := func(tok string) (rawclient.Frame, int) {
 		c := w.dial()
 		f := c.ask(F{"t": "hello", "token": tok, "device": "phone", "install": "i1", "proto": 1, "features": []string{}})

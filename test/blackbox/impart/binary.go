@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Main is what TestMain calls: it builds the binary once, runs the tests and gives the exit code. IMPART_BIN names a
@@ -29,7 +31,27 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "blackbox: shared server:", err)
 		code = max(code, 1)
 	}
+	if left := leftovers(5 * time.Second); left != "" {
+		fmt.Fprintf(os.Stderr, "blackbox: goroutines outlive the tests:\n%s\n", left)
+		code = max(code, 1)
+	}
 	return code
+}
+
+// leftovers waits until no goroutine of the clients and the harness is left; it gives the stacks of those that stay.
+func leftovers(within time.Duration) string {
+	buf := make([]byte, 4<<20)
+	for end := time.Now().Add(within); ; <-time.After(20 * time.Millisecond) {
+		var left []string
+		for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+			if strings.Contains(stack, "/test/blackbox/") && !strings.Contains(stack, "leftovers") {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			return strings.Join(left, "\n\n")
+		}
+	}
 }
 
 var binary struct{ path, dir string }
