@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // drainTime is how long a shutdown waits for requests and connections; what is
@@ -59,6 +61,9 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	log := newLogger(c, env.stderr).With("gateway", c.gatewayID())
 	for _, name := range l.unknown {
 		log.Warn(unknownNote(name))
+	}
+	if err := fault.Set(c.Fault); err != nil {
+		return usageError{err}
 	}
 	gatewayConns, httpConns, err := connectionLimits(c.MaxConns)
 	if err != nil {

@@ -23,8 +23,8 @@ func (c *config) validate() []error {
 	c.validateStore(add)
 	c.validateListening(add)
 	c.validateAuth(add)
-	if c.Fault != "" && !fault.Enabled {
-		add("IM_FAULT (--fault): this binary cannot inject faults; unset it, or build with -tags fault")
+	if err := fault.Check(c.Fault); err != nil {
+		add("IM_FAULT (--fault): %w", err)
 	}
 	if c.Pprof != "" && !loopback(c.Pprof) {
 		add("IM_PPROF (--pprof): %q should be host:port on loopback, such as 127.0.0.1:6060", c.Pprof)

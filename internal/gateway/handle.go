@@ -167,6 +167,11 @@ func (c *conn) handleSends(ctx context.Context, run []request) {
 }
 
 func (c *conn) answerSent(rid string, sent impart.Sent, err error) {
+	if lost, instead := loseReply(); lost {
+		return
+	} else if instead != nil {
+		err = instead
+	}
 	if err != nil {
 		c.fail(rid, err)
 		return

@@ -202,7 +202,7 @@ func (g *Gateway) pushEvents(ctx context.Context, part impart.Range) {
 		g.note(g.cfg.Pending.Register(ctx, entries...))
 	}
 	for _, d := range deliveries {
-		if d.c.push(d.frames) {
+		if d.c.pushEvents(d.frames) {
 			g.metrics.pushes.Add(float64(len(d.frames)))
 		}
 		if fault.Planted(fault.AckOnPush) {

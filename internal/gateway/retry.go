@@ -83,7 +83,7 @@ func (g *Gateway) pushAgain(ctx context.Context, c *conn, conv impart.ConvID, se
 	}
 	frame := wire.Event{Event: &part.Events[0], Epoch: part.Epoch}
 	mine, _, _ := target{c, part.Audience.Members[c.session.User]}.visible(part.Events, [][]byte{textFrame(frame.Append)})
-	return len(mine) == 1 && c.push(mine)
+	return len(mine) == 1 && c.pushEvents(mine)
 }
 
 // hint says that the device is behind in a conversation.

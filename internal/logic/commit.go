@@ -26,6 +26,7 @@ func (s *Service) commit(ctx context.Context, op string, items []store.Append) [
 	work, done := detach(ctx)
 	defer done()
 	results := s.store.Append(work, items)
+	afterCommit(op, results)
 	s.metrics.sendSeconds.Observe(s.cfg.Now().Sub(start).Seconds())
 	s.metrics.sendItems.Observe(float64(len(items)))
 	s.publish(ctx, wakes(items, results)...)

@@ -75,7 +75,13 @@ func (tx *txn) appendAll(ops []*op) error {
 		return err
 	}
 	p := planAppends(meta.epoch, w.appends, w.facts)
+	if err := fault.At(fault.BeforeInsert); err != nil {
+		return err
+	}
 	if err := tx.carryOut(p); err != nil {
+		return err
+	}
+	if err := fault.At(fault.BeforeCommit); err != nil {
 		return err
 	}
 	done := p.outcomes

@@ -1,0 +1,30 @@
+package fault
+
+import "errors"
+
+// Point names a place where IM_FAULT can strike, in a binary built with -tags
+// fault. A hit is one passage of the place.
+type Point string
+
+// The points, in the order in which a message passes them.
+const (
+	BeforeInsert Point = "send.before_insert"    // a transaction with sends has begun and written nothing of them
+	BeforeCommit Point = "send.before_commit"    // it has written them and not committed
+	AfterCommit  Point = "api.after_send_commit" // a send has committed and is neither published nor answered
+	ReplySend    Point = "gw.reply.send"         // the reply to a send, over a connection
+	Push         Point = "gw.push"               // event frames to one connection, retries included; no hints
+)
+
+// Points lists every point.
+func Points() []Point { return []Point{BeforeInsert, BeforeCommit, AfterCommit, ReplySend, Push} }
+
+// frames reports whether the point is about frames, which can be dropped.
+func (p Point) frames() bool { return p == ReplySend || p == Push }
+
+// What [At] returns where a fault strikes. Both are errors that the caller
+// reports as UNAVAILABLE, except for ErrDropped at a point about frames: there
+// the frames are not written, and nobody is told.
+var (
+	ErrInjected = errors.New("injected by IM_FAULT")
+	ErrDropped  = errors.New("dropped by IM_FAULT")
+)
