@@ -42,6 +42,9 @@ type rule struct {
 	hits        int64
 }
 
+// frames reports whether the point is about frames, which can be dropped.
+func (p Point) frames() bool { return p == ReplySend || p == Push }
+
 var rules struct {
 	mu   sync.Mutex // guards what follows
 	list []*rule

@@ -18,9 +18,6 @@ const (
 // Points lists every point.
 func Points() []Point { return []Point{BeforeInsert, BeforeCommit, AfterCommit, ReplySend, Push} }
 
-// frames reports whether the point is about frames, which can be dropped.
-func (p Point) frames() bool { return p == ReplySend || p == Push }
-
 // What [At] returns where a fault strikes. Both are errors that the caller
 // reports as UNAVAILABLE, except for ErrDropped at a point about frames: there
 // the frames are not written, and nobody is told.

@@ -193,12 +193,11 @@ func TestALostWakeIsSwept(t *testing.T) {
 			t.Fatalf("hint = %v", f)
 		}
 		ben.acks("c-ab", 1)
-		asked := w.store.Stats().Reads
 		time.Sleep(2 * w.g.cfg.Sweep)
 		ben.wants()
 		ana.acks("c-ab", 1)
 		time.Sleep(5 * w.g.cfg.Sweep)
-		asked = w.store.Stats().Reads
+		asked := w.store.Stats().Reads
 		time.Sleep(10 * w.g.cfg.Sweep)
 		if reads := w.store.Stats().Reads - asked; reads > 12 {
 			t.Errorf("10 idle sweeps read the store %d times", reads)

@@ -174,7 +174,7 @@ func (cl *client) read() {
 	for {
 		<-cl.gate
 		cl.gate <- struct{}{}
-		f, err := ws.ReadFrame(cl.nc)
+		f, err := readServerFrame(cl.nc)
 		if err != nil {
 			return
 		}
