@@ -73,6 +73,7 @@ var noticedBy = map[memstore.Break]string{
 	memstore.BreakReopen:           "life/a reopened store knows everything",
 	memstore.BreakClose:            "life/a closed store refuses everything",
 	memstore.BreakSentBeforeCommit: "commit/nothing is visible or answered before its commit",
+	memstore.BreakSharedCommit:     "commit/writes that arrive during a commit share the next one",
 	memstore.BreakSeqTwice:         "load/many at once in one conversation",
 	memstore.BreakGivenUp:          "commit/a caller who gives up leaves nothing half done",
 	memstore.BreakReadAnywhere:     "page/who was never a member reads nothing",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -217,6 +218,73 @@ var commitStories = []story{
 		h.release(errors.New("the machine is off"))
 		doomed.answer()
 		w.sees("ana", "c", "1 kept", "2 lost")
+	}},
+	{"writes that arrive during a commit share the next one", func(w *world) {
+		w.need(w.OnCommit != nil, "OnCommit")
+		w.withPhone(30)
+		h := w.hold()
+		first := w.sends(w.msg("ana", "c", "held", "held"))
+		h.wait()
+		before := w.Store.Stats()
+		var wg sync.WaitGroup
+		for i := range 10 {
+			a := w.msg("ana", "c", impart.CMID(fmt.Sprintf("w-%d", i)), "x")
+			wg.Go(func() { w.lands(a) })
+			wg.Go(func() {
+				if got := w.Store.Advance(w.ctx, []store.Advance{phone("ana", "c", impart.Seq(i))})[0]; got.Err != nil {
+					w.t.Errorf("an ack that waited for a commit: %v", got.Err)
+				}
+			})
+			wg.Go(func() {
+				if got := w.Store.MarkRead(w.ctx, []store.MarkRead{{User: "ana", Conv: "c", Seq: impart.Seq(i)}})[0]; got.Err != nil {
+					w.t.Errorf("a read that waited for a commit: %v", got.Err)
+				}
+			})
+		}
+		for w.Store.Stats().Queue < 30 {
+			if w.ctx.Err() != nil {
+				w.t.Fatalf("30 items wait for a commit, and the store counts %d", w.Store.Stats().Queue)
+			}
+			runtime.Gosched()
+		}
+		h.release(nil)
+		wg.Wait()
+		first.answer()
+		if n := w.Store.Stats().Commits - before.Commits; n > 3 {
+			w.t.Errorf("one held commit and 30 items that waited for it took %d commits", n)
+		}
+	}},
+	{"while nothing can be committed nothing is promised", func(w *world) {
+		w.need(w.OnCommit != nil, "OnCommit")
+		w.conversation("c", "ana")
+		w.says("ana", "c", "before")
+		var items []store.Append
+		for i := range 10 {
+			items = append(items, w.msg("ana", "c", impart.CMID(fmt.Sprint(i)), "x"))
+		}
+		for _, lost := range []bool{false, true} {
+			fail := func() error { return errors.New("the disk is full") }
+			if lost { // the commit takes effect, and nobody is told
+				w.OnCommit(nil, fail)
+			} else {
+				w.OnCommit(fail, nil)
+			}
+			w.atOnce(10, func(i int) {
+				if got := w.Store.Append(w.ctx, items[i:i+1])[0]; impart.CodeOf(got.Err) != impart.Unavailable {
+					w.t.Errorf("without a commit: got %+v, want UNAVAILABLE", got)
+				}
+			})
+			w.OnCommit(nil, nil)
+			want := 1
+			if lost {
+				want = 11
+			}
+			same(w, "events", len(w.whole("ana", "c", 0).Events), want)
+		}
+		for i, got := range w.append(items...) {
+			w.isDup(store.Appended{Seq: got.Seq, MID: items[i].MID, At: items[i].At}, got)
+		}
+		same(w, "events", len(w.whole("ana", "c", 0).Events), 11)
 	}},
 	{"a caller who gives up leaves nothing half done", func(w *world) {
 		w.conversation("c", "ana")

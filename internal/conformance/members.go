@@ -129,7 +129,9 @@ var memberStories = []story{
 		}
 		same(w, "head", put("ana", "ben").Head, impart.Seq(1))
 		same(w, "head", put("ana").Head, impart.Seq(1))
-		same(w, "head", put("ana", "cy", "dan").Head, impart.Seq(3))
+		stamps := w.ticks.Load()
+		same(w, "head", put("ana", "cy", "dan").Head, 3)
+		same(w, "stamps", w.ticks.Load()-stamps, 2)
 		info := put("cy", "dan")
 		same(w, "head", info.Head, impart.Seq(3))
 		var users []impart.UserID

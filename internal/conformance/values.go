@@ -49,6 +49,30 @@ var valueStories = []story{
 			w.sameText(a, w.after("ana", "c", impart.Seq(i)).Events[0])
 		}
 	}},
+	{"a text that the store cannot keep fails alone", func(w *world) {
+		w.conversation("c", "ana")
+		for i, body := range []string{"a\x00b", "\x00", "\xff\xfe", "half \xf0\x9d\x94", "\xed\xa0\x80"} {
+			key := func(what string) impart.CMID { return impart.CMID(fmt.Sprintf("%s-%d", what, i)) }
+			items := []store.Append{
+				w.msg("ana", "c", key("before"), "before"), w.msg("ana", "c", key("odd"), body), w.msg("ana", "c", key("after"), "after"),
+			}
+			head := w.after("ana", "c", 0).Head
+			out := w.append(items...)
+			if out[0].Err != nil || out[2].Err != nil {
+				w.t.Fatalf("the neighbours of %q got %v and %v", body, out[0].Err, out[2].Err)
+			}
+			kept := []string{"before", body, "after"}
+			if out[1].Err != nil {
+				w.wantCode(impart.BadFrame, out[1].Err)
+				kept = []string{"before", "after"}
+			}
+			var got []string
+			for _, ev := range w.after("ana", "c", head).Events {
+				got = append(got, ev.Body)
+			}
+			same(w, fmt.Sprintf("bodies around %q", body), got, kept)
+		}
+	}},
 	{"milliseconds are kept", func(w *world) {
 		w.conversation("c", "ana")
 		for i, at := range []impart.Millis{

@@ -55,7 +55,7 @@ type Log interface {
 	//
 	// With dedup rows cleaned away (CleanDedup), step 2 also looks for an event with
 	// the same conversation, sender and cmid, whose kind, type, body, ext and target
-	// then stand for the hash.
+	// then stand for the hash. A recall brings its target's row back first.
 	Append(ctx context.Context, items []Append) []Appended
 	// Page reads what a user may see, in one snapshot. Filters and refusals as in
 	// [impart.Log.Sync]. A page ends after Limit events or before the encoded size

@@ -73,6 +73,7 @@ const (
 	BreakReopen           Break = "reopen"               // reading back loses the read cursors
 	BreakClose            Break = "close"                // a closed store goes on
 	BreakSentBeforeCommit Break = "sent-before-commit"   // the answer does not wait for the commit
+	BreakSharedCommit     Break = "shared-commit"        // every write waits for a commit of its own
 	BreakSeqTwice         Break = "seq-twice"            // two writers now and then get the same seq
 	BreakGivenUp          Break = "given-up"             // a call that was given up leaves its dedup rows
 	BreakReadAnywhere     Break = "read-anywhere"        // whoever was never a member may read
@@ -107,7 +108,7 @@ func Breaks() []Break {
 		BreakFloor, BreakLaggingOrder, BreakUnread, BreakConvLast, BreakReport, BreakWrittenSince,
 		BreakRetainBound, BreakRetainDedup, BreakDedupRecalled, BreakDedupEvents, BreakTimePrecision,
 		BreakTextFold, BreakReopen, BreakClose,
-		BreakSentBeforeCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits,
+		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits,
 	}
 }
 
@@ -166,6 +167,14 @@ func (st *state) leakInto(apply func(*state), keepDedup bool) {
 	if !keepDedup {
 		st.dedup = known
 	}
+}
+
+// most is how many of n jobs share a commit.
+func (s *Store) most(n int) int {
+	if s.breaks[BreakSharedCommit] {
+		return 1
+	}
+	return max(n, 1)
 }
 
 // afterRefusal refuses an item, and uses up a seq for it in a broken store.

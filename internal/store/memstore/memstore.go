@@ -10,7 +10,6 @@ package memstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +42,10 @@ type Store struct {
 	before  atomic.Pointer[func() error]
 	after   atomic.Pointer[func() error]
 
-	commits, items, dups, reads, slowest, queue atomic.Int64
+	mu      sync.Mutex // guards what follows
+	waiting []*job     // who shares the next commit, in order of arrival
+
+	commits, items, dups, reads, slowest atomic.Int64
 }
 
 var _ store.Store = (*Store)(nil)
@@ -136,74 +138,6 @@ func (s *Store) DedupWrites(user impart.UserID, cmid impart.CMID) (int64, error)
 		return row.seen, nil
 	}
 	return 0, nil
-}
-
-// write runs one transaction of n items. apply sees the committed state alone
-// and changes it in one step, so that nobody sees half of it.
-func (s *Store) write(ctx context.Context, n int, apply func(*state)) error {
-	s.queue.Add(int64(n))
-	err := s.takeTurn(ctx, apply)
-	s.queue.Add(-int64(n))
-	if err != nil {
-		return err
-	}
-	defer func() { s.turn <- struct{}{} }()
-	start := s.now()
-	if s.breaks[BreakSentBeforeCommit] {
-		go func() { _ = s.run(&s.before) }()
-	} else if s.breaks[BreakUncommitted] || s.breaks[BreakEarlyVisibility] {
-		if err := s.applyEarly(apply); err != nil {
-			return err
-		}
-		apply = func(*state) {}
-	} else if err := s.run(&s.before); err != nil {
-		s.leak(apply)
-		return fmt.Errorf("memstore: rolled back: %w", err)
-	}
-	if err := s.commit(apply); err != nil {
-		return err
-	}
-	s.commits.Add(1)
-	s.items.Add(int64(n))
-	if took := int64(s.now() - start); took > s.slowest.Load() {
-		s.slowest.Store(took)
-	}
-	if err := s.run(&s.after); err != nil {
-		return fmt.Errorf("memstore: outcome unknown: %w", err)
-	}
-	if s.crashed.Load() {
-		return errCrashed
-	}
-	return nil
-}
-
-func (s *Store) takeTurn(ctx context.Context, apply func(*state)) error {
-	if err := ctx.Err(); err != nil {
-		s.giveUp(apply)
-		return err
-	}
-	select {
-	case <-s.turn:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := s.closed(); err != nil {
-		s.turn <- struct{}{}
-		return err
-	}
-	return nil
-}
-
-// commit applies the transaction, unless the plug was pulled or another store
-// has the disk by now.
-func (s *Store) commit(apply func(*state)) error {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	if s.crashed.Load() || s.disk.life != s.life {
-		return errCrashed
-	}
-	apply(&s.disk.state)
-	return nil
 }
 
 // read runs one read transaction: look sees one committed state.

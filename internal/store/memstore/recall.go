@@ -40,6 +40,7 @@ func refuseRecall(format string, args ...any) error {
 
 // recall empties the target and keeps its dedup row for ever (D17).
 func (s *Store) recall(st *state, target *impart.Event) {
+	digest := digestOf(target.Kind, target.Type, target.Body, target.Ext, target.Target)
 	target.Recalled = true
 	if !s.breaks[BreakRecallBody] {
 		target.Body, target.Ext = "", nil
@@ -47,7 +48,7 @@ func (s *Store) recall(st *state, target *impart.Event) {
 	key := s.messageKey(target.Sender, target.CMID)
 	if st.dedup[key] == nil {
 		// Cleaned away before: the row has to come back, because the event may go too.
-		st.dedup[key] = &dedup{conv: target.Conv, seq: target.Seq, mid: target.MID, at: target.At, hashless: true}
+		st.dedup[key] = &dedup{conv: target.Conv, seq: target.Seq, mid: target.MID, at: target.At, digest: digest}
 	}
 	st.dedup[key].recalled = true
 }

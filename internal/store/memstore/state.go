@@ -60,9 +60,9 @@ type dedup struct {
 	mid      impart.MID
 	at       impart.Millis
 	hash     [16]byte
-	hashless bool  // any content counts as equal: there is none left to compare with
-	recalled bool  // kept for ever (D17)
-	seen     int64 // how often the row was written
+	digest   string // stands for hash in a row that was made from its event; or ""
+	recalled bool   // kept for ever (D17)
+	seen     int64  // how often the row was written
 }
 
 type cursorKey struct {

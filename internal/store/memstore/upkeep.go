@@ -92,7 +92,7 @@ func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func(*state
 // Stats implements [store.Upkeep].
 func (s *Store) Stats() store.Stats {
 	return store.Stats{
-		Commits: s.commits.Load(), Items: s.items.Load(), Queue: int(s.queue.Load()), Dups: s.dups.Load(),
+		Commits: s.commits.Load(), Items: s.items.Load(), Queue: s.queue(), Dups: s.dups.Load(),
 		Slowest: impart.Millis(s.slowest.Load()), Reads: s.reads.Load(),
 	}
 }
