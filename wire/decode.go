@@ -119,11 +119,11 @@ func (s *scanner) frame(t, rid string) Frame {
 	case "convs":
 		return &Convs{RID: rid, After: impart.ConvID(s.after(nAfter)), Limit: s.limit()}
 	case "read":
-		return &Read{RID: rid, Conv: s.conv(), Seq: impart.Seq(s.required(nSeq)), Epoch: s.epoch()}
+		return &Read{RID: rid, Conv: s.conv(), Seq: impart.Seq(s.required(nSeq)), Epoch: s.namedEpoch()}
 	case "recall":
 		return &Recall{
 			RID: rid, Conv: s.conv(), Seq: impart.Seq(s.required(nSeq)), CMID: impart.CMID(s.id(nCMID, impart.MaxCMID)),
-			MID: impart.MID(s.optionalID(nMID, impart.MaxID)), Epoch: s.epoch(),
+			MID: impart.MID(s.optionalID(nMID, impart.MaxID)), Epoch: s.namedEpoch(),
 		}
 	case "who":
 		return &Who{
@@ -143,6 +143,20 @@ func (s *scanner) frame(t, rid string) Frame {
 func (s *scanner) conv() impart.ConvID { return impart.ConvID(s.id(nConv, impart.MaxID)) }
 
 func (s *scanner) epoch() impart.Epoch { return impart.Epoch(s.number(nEpoch)) }
+
+// namedEpoch is the epoch of a request, 0 when it names none. A 0 in the text
+// is no way to name none: like any other epoch that is not the current one it
+// must be refused, and so it becomes one that never is.
+func (s *scanner) namedEpoch() impart.Epoch {
+	epoch := s.epoch()
+	if epoch == 0 && len(s.raw(nEpoch)) > 0 && s.raw(nEpoch)[0] != 'n' {
+		return noEpoch
+	}
+	return epoch
+}
+
+// noEpoch is never the current epoch: those begin at 1.
+const noEpoch impart.Epoch = -1
 
 // hello leaves the token unchecked: a missing one is UNAUTHENTICATED, which is
 // not for the codec to say.
@@ -174,13 +188,13 @@ func (s *scanner) message(rid string, conv impart.ConvID, cmid, body name) *Send
 	f.Type = s.short(nType, s.kept(nType), impart.MaxType)
 	f.Ext = s.ext()
 	f.Prev = impart.CMID(s.optionalID(nPrev, impart.MaxCMID))
-	f.Epoch = s.epoch()
+	f.Epoch = s.namedEpoch()
 	return f
 }
 
 // ack reads either form. An empty list of acks is one that acknowledges nothing.
 func (s *scanner) ack(rid string) *Ack {
-	f := &Ack{RID: rid, N: s.count(nN), Epoch: s.epoch(), Batch: s.has(nAcks)}
+	f := &Ack{RID: rid, N: s.count(nN), Epoch: s.namedEpoch(), Batch: s.has(nAcks)}
 	single := s.has(nConv) || s.has(nSeq)
 	switch {
 	case f.Batch && single:
@@ -210,7 +224,7 @@ func (s *scanner) ackItems() []impart.AckItem {
 func (s *scanner) sync(rid string) *Sync {
 	f := &Sync{
 		RID: rid, Conv: s.conv(), After: s.seq(nAfter), Before: s.seq(nBefore),
-		AfterMID: impart.MID(s.optionalID(nAfterMID, impart.MaxID)), Limit: s.limit(), Epoch: s.epoch(),
+		AfterMID: impart.MID(s.optionalID(nAfterMID, impart.MaxID)), Limit: s.limit(), Epoch: s.namedEpoch(),
 	}
 	switch {
 	case f.After == nil && f.Before == nil:

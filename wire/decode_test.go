@@ -257,3 +257,23 @@ func TestEveryNameIsListedOnce(t *testing.T) {
 		}
 	}
 }
+
+// An epoch of 0 names none of the store's, and is refused like any other wrong
+// one; it does not mean the current one.
+func TestAnEpochOfZeroIsNotTheCurrentOne(t *testing.T) {
+	for text, want := range map[string]impart.Epoch{
+		`{"t":"read","conv":"c","seq":1}`:              0,
+		`{"t":"read","conv":"c","seq":1,"epoch":null}`: 0,
+		`{"t":"read","conv":"c","seq":1,"epoch":7}`:    7,
+		`{"t":"read","conv":"c","seq":1,"epoch":0}`:    noEpoch,
+		`{"t":"read","conv":"c","seq":1,"epoch":-0}`:   noEpoch,
+	} {
+		frame, _, err := Decode([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := frame.(*Read).Epoch; got != want {
+			t.Errorf("%s: epoch %d, want %d", text, got, want)
+		}
+	}
+}

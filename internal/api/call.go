@@ -3,7 +3,6 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"io"
 	"mime"
 	"net"
@@ -89,15 +88,14 @@ func fromLoopback(r *http.Request) bool {
 // page of another site can send the other types without asking first.
 func (c *call) readBody() error {
 	shape := c.route.doc.body
-	if c.r.ContentLength > maxRequest {
-		return tooLarge()
-	}
 	bodyDeadline(c.w, c.Timeout)
-	body, err := io.ReadAll(http.MaxBytesReader(c.w, c.r.Body, maxRequest))
-	var over *http.MaxBytesError
+	if c.r.ContentLength > maxRequest {
+		return c.tooLarge()
+	}
+	body, err := io.ReadAll(io.LimitReader(c.r.Body, maxRequest+1))
 	switch {
-	case errors.As(err, &over):
-		return tooLarge()
+	case len(body) > maxRequest:
+		return c.tooLarge()
 	case err != nil:
 		e := impart.Errorf(impart.BadFrame, "the body could not be read to its end")
 		e.Cause = err
@@ -117,7 +115,16 @@ func (c *call) readBody() error {
 	return nil
 }
 
-func tooLarge() error {
+// maxDrained is how much of a body that is too large is read all the same: an
+// answer that is written while the client still sends would be lost with the
+// connection.
+const maxDrained = 4 << 20
+
+func (c *call) tooLarge() error {
+	n, err := io.CopyN(io.Discard, c.r.Body, maxDrained)
+	if err == nil && n == maxDrained {
+		c.w.Header().Set("Connection", "close")
+	}
 	return impart.Errorf(impart.TooLarge, "the request body is over %d bytes", maxRequest)
 }
 
