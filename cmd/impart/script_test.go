@@ -58,7 +58,7 @@ func serverCommand(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("write exits 1 impart serve … for a server that does not start")
 	}
 	var variables []string
-	for _, name := range append([]string{configVariable}, settingNames()...) {
+	for _, name := range append([]string{configVariable, "IM_SWEPMS"}, settingNames()...) {
 		if value := ts.Getenv(name); value != "" {
 			variables = append(variables, name+"="+value)
 		}
