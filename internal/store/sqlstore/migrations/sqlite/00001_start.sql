@@ -83,7 +83,8 @@ CREATE INDEX events_recalls ON events (conv_id, seq, target) WHERE kind = 'recal
 
 -- seen counts how often the row was written; recalled rows are kept for ever. hash
 -- is the caller's, or 'c' and the store's own hash where the row was made again
--- from an event (see digest.go).
+-- from an event (see digest.go). With a rowid the unique index, into which keys fall
+-- at random, is a third of the size of the rows: a large store misses fewer pages.
 CREATE TABLE msg_dedup (
     user_id    TEXT    NOT NULL,
     cmid       TEXT    NOT NULL,
@@ -95,7 +96,7 @@ CREATE TABLE msg_dedup (
     seen       INTEGER NOT NULL DEFAULT 1,
     recalled   INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (user_id, cmid)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE device_cursors (
     user_id       TEXT    NOT NULL,
