@@ -93,6 +93,18 @@ var retainStories = []story{
 		same(w, "page", page, impart.Page{Conv: "c", Events: page.Events, Through: 3, Head: 3, Floor: 3, Epoch: 1})
 		w.hello("ben", "phone", "x")
 		same(w, "lag", w.lag("ben", "phone", 1, "c"), impart.Lag{Head: 3, Delivered: 3})
+		// Nor does a refusal: whatever is above ben's head is ahead of him, gone or not.
+		for _, seq := range []impart.Seq{4, 10, 11} {
+			q := ask("ben", "c")
+			q.After = seq
+			_, err := w.Store.Page(w.ctx, q)
+			w.wantCode(impart.CursorAhead, err)
+			q.Back, q.Before = true, seq+1
+			_, err = w.Store.Page(w.ctx, q)
+			w.wantCode(impart.CursorAhead, err)
+			w.wantCode(impart.CursorAhead, w.advance(phone("ben", "c", seq)).Err)
+			w.wantCode(impart.CursorAhead, w.markRead(store.MarkRead{User: "ben", Conv: "c", Seq: seq}).Err)
+		}
 		got := w.conv("ben", "phone", "c")
 		got.Last = nil
 		same(w, "listed", got, impart.ConvState{Conv: "c", Kind: impart.Group, Head: 3, Delivered: 3, Floor: 3})

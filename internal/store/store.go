@@ -61,7 +61,8 @@ type Log interface {
 	// [impart.Log.Sync]. A page ends after Limit events or before the encoded size
 	// of its events (see [Size]) passes MaxBytes, but never before its first event.
 	// After and Before are already checked to be exclusive. An After below floor is
-	// as good as floor.
+	// as good as floor; one above the user's head is ahead, even where retention has
+	// removed what was there (D8).
 	Page(ctx context.Context, query PageQuery) (impart.Page, error)
 	// Range reads events from..through (visible to anybody), at most limit, with
 	// the head and the members' version, in one snapshot. NOT_FOUND.
