@@ -26,7 +26,7 @@ const (
 	BatchFailsTogether  Bug = "batch-fails-together"  // D13: one refused item fails its neighbours
 	PrevIgnored         Bug = "prev-ignored"          // D14: prev is not looked at
 	QueueUnbounded      Bug = "queue-unbounded"       // D15: a slow reader's queue grows
-	RecallKeepsBody     Bug = "recall-keeps-body"     // D17: the target keeps its body
+	RecallKeepsBody     Bug = "recall-keeps-body"     // D17: the target keeps its body and is not marked
 	RecallFreesDedup    Bug = "recall-frees-dedup"    // D17: the dedup row of a recalled message goes with it
 	ThroughSkipsVisible Bug = "through-skips-visible" // D3: through runs ahead of an early page end
 )

@@ -93,11 +93,10 @@ func (l *Local) Due(_ context.Context, limit int) ([]Entry, error) {
 	var due []Entry
 	for len(due) < limit && len(l.due) > 0 && !l.due[0].at.After(now) {
 		f := l.due[0]
-		f.Attempts++
-		due = append(due, f.Entry)
-		if f.Attempts > Attempts && fault.Planted(fault.RetriesForEver) {
+		if f.Attempts++; f.Attempts > Attempts && fault.Planted(fault.RetriesForEver) {
 			f.Attempts = Attempts
 		}
+		due = append(due, f.Entry)
 		if f.Attempts > Attempts {
 			l.remove(f)
 			continue

@@ -64,6 +64,7 @@ func (w *world) judge() {
 		w.judgeReceipts(conv.id, m)
 		w.judgeSights(conv.id, m)
 	}
+	w.judgeFresh()
 	for _, p := range w.phones {
 		for _, f := range p.Wrong() {
 			w.fail("D3/D4/D9: %s", f)
@@ -71,6 +72,32 @@ func (w *world) judge() {
 		// A cursor of the server that is ahead of the device's store would skip
 		// messages for good: the store was compared, so ask the server too.
 		w.judgeCursor(p)
+	}
+}
+
+// judgeFresh: a device without a past reads exactly what its user may see, and
+// no recalled body (D8, D17).
+func (w *world) judgeFresh() {
+	for _, user := range w.users {
+		c := w.probe(user)
+		if c == nil {
+			w.fail("%s cannot log in", user)
+			continue
+		}
+		for _, conv := range w.convs {
+			sees := newModel(conv, w.log(conv.id)).visible(user)
+			ctx, cancel := context.WithTimeout(w.t.Context(), settleTime)
+			events, _, err := rawclient.Fetch(ctx, c, conv.id, 0, 7)
+			cancel()
+			if err != nil && len(sees) > 0 {
+				w.fail("D5: %s cannot read %s: %v", user, conv.id, err)
+				continue
+			}
+			for _, f := range compare(user+"'s new device in "+conv.id, events, sees) {
+				w.fail("%s", f)
+			}
+		}
+		c.Close()
 	}
 }
 

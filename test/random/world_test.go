@@ -88,7 +88,7 @@ func (w *world) device(p *phone) *rawclient.Device {
 	p.installs++
 	return rawclient.NewDevice(rawclient.DeviceOptions{
 		User: p.user, Device: p.device, Token: "dev:" + p.user, Install: fmt.Sprint("i", p.installs),
-		Address: p.link.Addr, ResendAfter: 600 * time.Millisecond,
+		Address: p.link.Addr, ResendAfter: 600 * time.Millisecond, PageLimit: 3 + w.rng.IntN(20),
 		OnFrame: func(f rawclient.Frame) { w.look(p.user, f) },
 	})
 }
@@ -122,9 +122,6 @@ func (w *world) look(user string, f rawclient.Frame) {
 	for _, o := range events {
 		ev := rawclient.ParseEvent(o)
 		w.seen[user][eventKey{ev.Conv, ev.Seq}] = ev.Kind
-		if ev.Body != "" && w.recalled[ev.Body] && f.T() != "event" { // a push may have been under way
-			w.wrong = append(w.wrong, fmt.Sprintf("D17: %s was shown %q in %s after its recall", user, ev.Body, f.T()))
-		}
 	}
 }
 

@@ -261,7 +261,7 @@ func (tx *txn) insertKey(k *newKey) error {
 // ever, which is made again if it was cleaned away: the event may go too.
 func (tx *txn) empty(r *recalledRow) error {
 	ev := r.event
-	err := tx.one("UPDATE events SET recalled = 1, body = ?, ext = ? WHERE conv_id = ? AND seq = ?", ev.Body, ev.Ext, ev.Conv, ev.Seq)
+	err := tx.one("UPDATE events SET recalled = ?, body = ?, ext = ? WHERE conv_id = ? AND seq = ?", ev.Recalled, ev.Body, ev.Ext, ev.Conv, ev.Seq)
 	if err != nil || ev.CMID == "" {
 		return err
 	}

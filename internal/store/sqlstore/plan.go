@@ -258,9 +258,8 @@ func (p *plan) recall(target *impart.Event) {
 	if !planned {
 		p.recalled = append(p.recalled, recalledRow{event: target, was: digest(target)})
 	}
-	target.Recalled = true
-	if !fault.Planted(fault.RecallKeepsBody) {
-		target.Body, target.Ext = "", nil
+	if !fault.Planted(fault.RecallKeepsBody) { // wire too serves no body of what is marked
+		target.Recalled, target.Body, target.Ext = true, "", nil
 	}
 }
 
