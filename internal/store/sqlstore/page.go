@@ -74,8 +74,7 @@ func readPage(s session, q *store.PageQuery) (page impart.Page, err error) {
 		}
 		return page, fill.back(s, v)
 	}
-	// What retention removed was there: who holds it is not ahead.
-	if q.After < 0 || q.After > max(v.head, v.conv.floor) {
+	if q.After < 0 || q.After > v.head {
 		return page, cursorAhead(q.After, v.head)
 	}
 	if err := checkHeld(s, v, q); err != nil {
@@ -84,7 +83,7 @@ func readPage(s session, q *store.PageQuery) (page impart.Page, err error) {
 	if err := fill.forward(s, v); err != nil {
 		return page, err
 	}
-	page.Through = max(v.head, q.After)
+	page.Through = v.head
 	if page.More && !fault.Planted(fault.ThroughSkipsVisible) {
 		page.Through = page.Events[len(page.Events)-1].Seq
 	}
