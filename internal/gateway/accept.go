@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -10,6 +12,9 @@ import (
 
 	"github.com/impart-im/impart/wire"
 )
+
+// handshakeTime is how long the answer to a handshake may take to go out.
+const handshakeTime = 5 * time.Second
 
 // ServeHTTP upgrades a request to a connection and returns; the connection lives
 // on in its own goroutine, so that an idle one does not hold the handler's.
@@ -25,7 +30,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case g.cfg.Allow != nil && !g.cfg.Allow(r):
 		http.Error(w, "this origin may not connect: add it to IM_ORIGINS", http.StatusForbidden)
 		return
-	case g.draining.Load():
+	case g.conns.isShut():
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
 		return
@@ -36,33 +41,52 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too many connections", http.StatusServiceUnavailable)
 		return
 	}
+	if err := g.upgrade(w, r); err != nil {
+		g.count.Add(-1)
+		g.log.Debug("a handshake failed", "err", err)
+	}
+}
+
+// upgrade makes a connection of a request. Without an error the connection owns
+// its place in the count.
+func (g *Gateway) upgrade(w http.ResponseWriter, r *http.Request) error {
 	upgrader := ws.HTTPUpgrader{
-		Timeout:  5 * time.Second,
+		Timeout:  handshakeTime,
 		Protocol: func(name string) bool { return name == wire.Subprotocol },
 	}
 	nc, rw, handshake, err := upgrader.Upgrade(r, w)
 	if err != nil {
-		g.count.Add(-1)
 		if nc != nil {
 			_ = nc.Close()
 		}
-		return
+		return err
 	}
 	if handshake.Protocol == "" && r.Header.Get("Sec-WebSocket-Protocol") != "" {
 		// None of the offered subprotocols is ours; without an offer v1 is meant.
-		_, _ = nc.Write(closeFrame(ws.StatusProtocolError, "the subprotocol is "+wire.Subprotocol))
-		_ = nc.Close()
-		g.count.Add(-1)
-		return
+		turnAway(nc, ws.StatusProtocolError, "the subprotocol is "+wire.Subprotocol)
+		return errors.New("no subprotocol in common")
 	}
 	// What arrived together with the handshake is in the handler's buffer, which
 	// is given up here.
 	early := make([]byte, rw.Reader.Buffered())
 	_, _ = io.ReadFull(rw.Reader, early)
-	c := newConn(g, nc)
-	g.conns.accept(c)
-	if g.ctx.Err() != nil { // closed since the check above
-		c.cut()
+	if !g.start(nc, early) {
+		turnAway(nc, ws.StatusGoingAway, string(wire.ByeDrain))
+		return errors.New("the server is shutting down")
 	}
-	g.sockets.Go(func() { c.receive(early) })
+	return nil
+}
+
+// start gives the connection its goroutine; false when the gateway is shutting
+// down.
+func (g *Gateway) start(nc net.Conn, early []byte) bool {
+	c := newConn(g, nc)
+	return g.conns.accept(c, func() { g.sockets.Go(func() { c.receive(early) }) })
+}
+
+// turnAway closes a socket that became no connection.
+func turnAway(nc net.Conn, code ws.StatusCode, reason string) {
+	_ = nc.SetWriteDeadline(time.Now().Add(leaveTime))
+	_, _ = nc.Write(closeFrame(code, reason))
+	_ = nc.Close()
 }

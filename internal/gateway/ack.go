@@ -27,8 +27,9 @@ func (c *conn) handleAcks(ctx context.Context, run []request) {
 			}
 			n++
 		}
+		epoch := c.g.Epoch()
 		acked := c.g.cfg.Logic.Ack(ctx, ack)
-		c.settle(ctx, acked)
+		c.settle(ctx, epoch, acked)
 		for _, r := range run[:n] {
 			f := r.frame.(*wire.Ack)
 			c.answerAck(r.rid, f, acked[:len(f.Items):len(f.Items)])
@@ -65,11 +66,25 @@ func wholeError(f *wire.Ack, acked []impart.Acked) error {
 }
 
 // settle tells flows and the pending set how far the device has come.
-func (c *conn) settle(ctx context.Context, acked []impart.Acked) {
+func (c *conn) settle(ctx context.Context, epoch impart.Epoch, acked []impart.Acked) {
+	done, again := c.advanceAll(epoch, acked)
+	if len(done) > 0 {
+		c.g.note(c.g.cfg.Pending.Settle(ctx, done...))
+	}
+	if len(again) > 0 {
+		c.g.note(c.g.cfg.Pending.Moved(ctx, again...))
+	}
+}
+
+// advanceAll notes acknowledged cursors, which are of the given epoch, and sorts
+// their flows into those that have caught up and those that have not.
+func (c *conn) advanceAll(epoch impart.Epoch, acked []impart.Acked) (done []pending.Key, again []pending.Entry) {
 	now := time.Now()
-	var done []pending.Key
-	var again []pending.Entry
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.g.Epoch() != epoch {
+		return nil, nil
+	}
 	for _, a := range acked {
 		if a.Err != nil {
 			continue
@@ -81,13 +96,7 @@ func (c *conn) settle(ctx context.Context, acked []impart.Acked) {
 			again = append(again, entry)
 		}
 	}
-	c.mu.Unlock()
-	if len(done) > 0 {
-		c.g.note(c.g.cfg.Pending.Settle(ctx, done...))
-	}
-	if len(again) > 0 {
-		c.g.note(c.g.cfg.Pending.Moved(ctx, again...))
-	}
+	return done, again
 }
 
 // note logs a failure of the pending set, which only makes things slower.

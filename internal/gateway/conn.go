@@ -33,20 +33,20 @@ type conn struct {
 	id        uint64
 	nc        net.Conn
 	out       queue
-	lastHeard atomic.Int64 // when bytes last arrived, in ms of the gateway's clock
-
-	arrivals atomic.Uint32 // counts what has arrived, so that "anything since?" can be asked
+	lastHeard atomic.Int64  // when bytes last arrived, as a time.Duration since the gateway started
+	arrivals  atomic.Uint32 // counts what has arrived, so that "anything since?" can be asked
 
 	mu         sync.Mutex // guards the rest
 	room       sync.Cond  // on mu: the inbox has room, or the stage changed
 	stage      stage
 	subscribed bool
-	fresh      bool // a device that starts anew: subbed lists all its conversations
-	working    bool // there is a working goroutine
-	paused     bool // the reader waits for room
-	quieting   bool // no more requests are read: the server is draining
-	more       bool // lagging conversations beyond maxFlows
-	session    impart.Session
+	fresh      bool           // a device that starts anew: subbed lists all its conversations
+	working    bool           // there is a working goroutine
+	paused     bool           // the reader waits for room
+	quieting   bool           // no more requests are read: the server is draining
+	more       bool           // lagging conversations beyond maxFlows
+	session    impart.Session // fixed once open; before, its number is 0
+	outdone    int64          // while greeting: the highest session of the device that was heard of
 	issued     impart.Millis
 	expires    impart.Millis
 	inbox      [][]byte
@@ -55,8 +55,8 @@ type conn struct {
 	spentUntil time.Time // the request budget, as the time at which it is full again
 	flows      map[impart.ConvID]*flow
 	rtt        rtt
-	leftAt     time.Time // when the stage became leaving
-	compareAt  time.Time // the sweep compares everything no earlier than this
+	leaveBy    time.Time // set when the stage becomes leaving
+	checkAt    time.Time // the next full check is no earlier than this
 }
 
 func newConn(g *Gateway, nc net.Conn) *conn {
@@ -70,17 +70,47 @@ func newConn(g *Gateway, nc net.Conn) *conn {
 // name is the connection's name in welcome and in logs.
 func (c *conn) name() string { return strconv.FormatUint(c.id, 36) }
 
-// heard, pinged and ponged implement peer.
+// identity is what the token said.
+func (c *conn) identity() impart.Identity {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return impart.Identity{User: c.session.User, Issued: c.issued, Expires: c.expires}
+}
+
+// at is the connection's stage.
+func (c *conn) at() stage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stage
+}
+
+// heard, began, ended, pinged and ponged implement peer.
 func (c *conn) heard() {
-	c.lastHeard.Store(time.Now().UnixMilli())
+	c.stillThere()
 	c.arrivals.Add(1)
+}
+
+// stillThere starts the silence of the peer anew.
+func (c *conn) stillThere() { c.lastHeard.Store(int64(time.Since(c.g.started))) }
+
+func (c *conn) began() { c.readUntil(time.Now().Add(messageTime)) }
+func (c *conn) ended() { c.readUntil(time.Time{}) }
+
+// readUntil sets the deadline of an open connection. Before, that of the hello
+// stands, and afterwards that of the closing.
+func (c *conn) readUntil(deadline time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stage == open {
+		_ = c.nc.SetReadDeadline(deadline)
+	}
 }
 
 func (c *conn) pinged(payload []byte) error {
 	if !c.spend(1) {
 		return errFlood
 	}
-	c.send(pongFrame(payload))
+	c.flushIf(c.out.addPong(pongFrame(payload)))
 	return nil
 }
 
@@ -107,45 +137,45 @@ func (c *conn) spend(n int) bool {
 }
 
 // reply queues a frame that must not be dropped.
-func (c *conn) reply(frame wire.ServerFrame) { c.send(textFrame(frame.Append)) }
+func (c *conn) reply(frame wire.ServerFrame) { c.flushIf(c.out.add(textFrame(frame.Append))) }
 
-func (c *conn) send(frame []byte) {
-	if c.out.add(frame) {
-		c.startFlush()
-	}
-}
+// ping asks for a sign of life.
+func (c *conn) ping() { c.flushIf(c.out.addPing()) }
 
 // push queues frames that may be dropped for one hint.
 func (c *conn) push(frames [][]byte) bool {
 	taken, start := c.out.push(frames, c.g.cfg.QueueFrames, c.g.cfg.QueueBytes)
-	if start {
-		c.startFlush()
-	}
-	if taken == 0 {
+	c.flushIf(start)
+	if !taken {
 		c.g.metrics.dropped.Add(float64(len(frames)))
 	}
-	return taken > 0
+	return taken
 }
 
 // bye says goodbye after what is already queued, and closes.
 func (c *conn) bye(code wire.ByeCode, reconnect time.Duration) {
 	bye := wire.Bye{Code: code, ReconnectAfter: reconnect}
-	c.leave(textFrame(bye.Append), closeFrame(ws.StatusCode(code.CloseCode()), string(code)))
-	c.g.metrics.byes.WithLabelValues(string(code)).Inc()
+	if c.leave(textFrame(bye.Append), closeFrame(ws.StatusCode(code.CloseCode()), string(code))) {
+		c.g.metrics.byes.WithLabelValues(string(code)).Inc()
+	}
 }
 
-// leave queues the last frames; the connection closes once they are written.
-func (c *conn) leave(last ...[]byte) {
+// leave queues the last frames; the connection closes once they are written and
+// answered, or after lingerTime. It reports whether it is the first to do so.
+func (c *conn) leave(last ...[]byte) bool {
 	c.mu.Lock()
-	if c.stage < leaving {
-		c.stage, c.leftAt = leaving, time.Now()
+	defer c.mu.Unlock()
+	if c.stage >= leaving {
+		return false
 	}
+	now := time.Now()
+	c.stage, c.leaveBy = leaving, now.Add(lingerTime)
 	c.inbox = nil
 	c.room.Broadcast()
-	c.mu.Unlock()
-	if c.out.finish(last...) {
-		c.startFlush()
-	}
+	_ = c.nc.SetReadDeadline(c.leaveBy)
+	_ = c.nc.SetWriteDeadline(now.Add(leaveTime)) // also of a write that is under way
+	c.flushIf(c.out.finish(last...))
+	return true
 }
 
 // cut closes without a word.
@@ -161,19 +191,26 @@ func (c *conn) end() {
 	c.out.close()
 	_ = c.nc.Close()
 	c.g.conns.remove(c)
-	c.g.note(c.g.cfg.Pending.Drop(context.WithoutCancel(c.g.ctx), c.id))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.g.ctx), c.g.cfg.RequestTime)
+	defer cancel()
+	c.g.note(c.g.cfg.Pending.Drop(ctx, c.id))
 	c.g.count.Add(-1)
 }
 
-// startFlush starts the flushing goroutine. The queue allows one at a time.
-func (c *conn) startFlush() { c.g.sockets.Go(c.flush) }
+// flushIf starts the flushing goroutine if the queue said so: it allows one at a
+// time.
+func (c *conn) flushIf(start bool) {
+	if start {
+		c.g.sockets.Go(c.flush)
+	}
+}
 
 // Times of the flushing side.
 const (
 	// stallTime is how long a socket may take no byte at all.
 	stallTime = time.Minute
-	// leaveTime is how long a closing connection may take no byte, and how long it
-	// may take to answer the close frame.
+	// leaveTime is how long a closing connection may take no byte, and then how long
+	// it may take to answer the close frame.
 	leaveTime = 2 * time.Second
 	// lingerTime is how long closing may take in all.
 	lingerTime = 5 * time.Second
@@ -189,9 +226,7 @@ func (c *conn) flush() {
 	for {
 		chunk, more, finished := c.out.take((*buf)[:0], c.overflowHint)
 		if finished {
-			// Wait a little for the client's close frame: closing a socket with unread
-			// bytes in it would reset the connection and lose the last frames.
-			_ = c.nc.SetReadDeadline(time.Now().Add(leaveTime))
+			c.written()
 			return
 		}
 		if !more {
@@ -207,7 +242,7 @@ func (c *conn) flush() {
 
 func (c *conn) write(p []byte) error {
 	for len(p) > 0 {
-		_ = c.nc.SetWriteDeadline(c.writeDeadline())
+		c.writing()
 		n, err := c.nc.Write(p)
 		p = p[n:]
 		var timeout net.Error
@@ -218,17 +253,30 @@ func (c *conn) write(p []byte) error {
 	return nil
 }
 
-func (c *conn) writeDeadline() time.Time {
+// writing sets the deadline of the next write.
+func (c *conn) writing() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if c.stage < leaving {
-		return now.Add(stallTime)
+	deadline := time.Now().Add(stallTime)
+	if c.stage >= leaving {
+		deadline = c.soon()
 	}
-	if end := c.leftAt.Add(lingerTime); end.Before(now.Add(leaveTime)) {
-		return end
+	_ = c.nc.SetWriteDeadline(deadline)
+}
+
+// written gives the client a little time to answer the close frame.
+func (c *conn) written() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.nc.SetReadDeadline(c.soon())
+}
+
+// soon is when the next step of closing must be done. c.mu is held.
+func (c *conn) soon() time.Time {
+	if soon := time.Now().Add(leaveTime); soon.Before(c.leaveBy) {
+		return soon
 	}
-	return now.Add(leaveTime)
+	return c.leaveBy
 }
 
 // overflowHint replaces dropped pushes.

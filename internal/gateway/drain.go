@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/impart-im/impart/wire"
@@ -23,29 +24,28 @@ func spread(d time.Duration) time.Duration { return d/10 + rand.N(d) }
 // says bye to every client, and returns when all connections are closed or ctx
 // ends, in which case the rest is cut by Close.
 func (g *Gateway) Drain(ctx context.Context) error {
-	g.draining.Store(true)
+	g.conns.shut()
 	conns := g.conns.all()
 	window := min(max(time.Duration(len(conns))*spreadPerConn, minSpread), maxSpread)
 	g.log.Info("draining", "connections", len(conns), "spread", window)
+	var byes sync.WaitGroup
 	for _, c := range conns {
-		g.sockets.Go(func() {
+		byes.Go(func() {
 			c.quiet(ctx)
 			c.bye(wire.ByeDrain, spread(window))
 		})
 	}
-	done := make(chan struct{})
-	g.loops.Go(func() { // ends at the latest when Close cuts what is left
-		g.sockets.Wait()
-		close(done)
-	})
+	byes.Wait()
 	select {
-	case <-done:
+	case <-g.conns.gone:
+		return nil
 	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return ctx.Err()
 }
 
-// quiet reads no more requests and waits until the connection's requests are answered, or ctx ends.
+// quiet reads no more requests and waits until those in flight are answered, or
+// ctx ends.
 func (c *conn) quiet(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		c.mu.Lock()

@@ -22,7 +22,7 @@ type flow struct {
 	checked   impart.Seq // the conversation's head when the store was last asked
 	delivered impart.Seq // the device's cursor, or unknown
 	spent     bool       // all attempts are used; only a moved cursor starts them anew
-	retried   bool       // an attempt was repeated: its time says nothing (Karn)
+	retried   bool       // it was tried again or hinted: its time says nothing (Karn)
 	timed     impart.Seq // the push whose acknowledgement is being timed; 0: none
 	timedAt   time.Time
 	since     time.Time // lagging since
@@ -75,11 +75,11 @@ func (c *conn) pushing(conv impart.ConvID, first, last impart.Seq, now time.Time
 		return entry, false
 	}
 	f.raise(first, last, now)
-	if f.timed == 0 {
-		f.timed, f.timedAt, f.retried = last, now, false
-	}
 	if f.spent || !f.lags() {
 		return entry, false
+	}
+	if f.timed == 0 {
+		f.timed, f.timedAt, f.retried = last, now, false
 	}
 	return pending.Entry{Key: c.key(conv), Seq: last, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}, true
 }

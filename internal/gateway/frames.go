@@ -3,9 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
-	"net"
 	"time"
 	"unicode/utf8"
 
@@ -38,7 +36,7 @@ type closeError struct {
 func (e *closeError) Error() string { return e.reason }
 
 var (
-	errTooBig   = &closeError{ws.StatusMessageTooBig, "message larger than 4 MiB"}
+	errTooBig   = &closeError{ws.StatusMessageTooBig, "message larger than 4 MiB, or 64 KiB before the hello"}
 	errNotText  = &closeError{ws.StatusUnsupportedData, "only text messages are understood"}
 	errNotUTF8  = &closeError{ws.StatusInvalidFramePayloadData, "text is not valid UTF-8"}
 	errProtocol = &closeError{ws.StatusProtocolError, "WebSocket protocol error"}
@@ -50,7 +48,6 @@ var (
 
 // frameReader reads text messages from one connection.
 type frameReader struct {
-	conn   net.Conn
 	buf    *bufio.Reader
 	peer   peer
 	header [ws.MaxHeaderSize]byte
@@ -60,36 +57,40 @@ type frameReader struct {
 type peer interface {
 	// heard: bytes have arrived.
 	heard()
+	// began: a message has arrived in part. ended: and nothing waits for the rest
+	// any more.
+	began()
+	ended()
 	// pinged: answer with the payload, which is the callee's. An error ends the reading.
 	pinged(payload []byte) error
 	// ponged: the peer is alive.
 	ponged()
 }
 
-func newFrameReader(conn net.Conn, early []byte, peer peer) *frameReader {
-	var source io.Reader = conn
+// newFrameReader reads what came early, together with the handshake, and then
+// from source.
+func newFrameReader(source io.Reader, early []byte, peer peer) *frameReader {
 	if len(early) > 0 {
-		source = io.MultiReader(bytes.NewReader(early), conn)
+		source = io.MultiReader(bytes.NewReader(early), source)
 	}
-	return &frameReader{conn: conn, buf: bufio.NewReaderSize(source, readBuffer), peer: peer}
+	return &frameReader{buf: bufio.NewReaderSize(source, readBuffer), peer: peer}
 }
 
 // next returns the next text message, of at most limit bytes, which belong to
-// the caller. A
-// *closeError says with which status to close; any other error means that the
-// connection is gone.
+// the caller. A *closeError says with which status to close; any other error
+// means that the connection is gone or that its deadline has passed.
 func (r *frameReader) next(limit int) ([]byte, error) {
 	var message []byte
-	state, started := ws.StateServerSide, false
+	state, began := ws.StateServerSide, false
 	defer func() {
-		if started {
-			_ = r.conn.SetReadDeadline(time.Time{})
+		if began {
+			r.peer.ended()
 		}
 	}()
 	for fragments := 0; ; {
 		header, err := ws.ReadHeaderBuffer(r.buf, r.header[:])
 		if err != nil {
-			return nil, readError(err, started)
+			return nil, err
 		}
 		r.peer.heard()
 		if err := ws.CheckHeader(header, state); err != nil {
@@ -110,13 +111,12 @@ func (r *frameReader) next(limit int) ([]byte, error) {
 		if header.Length > int64(limit-len(message)) {
 			return nil, errTooBig
 		}
-		// The greeting has a deadline of its own.
-		if !started && limit > maxGreeting && (!header.Fin || header.Length > int64(r.buf.Buffered())) {
-			started = true
-			_ = r.conn.SetReadDeadline(time.Now().Add(messageTime))
+		if !began && (!header.Fin || header.Length > int64(r.buf.Buffered())) {
+			began = true
+			r.peer.began()
 		}
 		if message, err = r.payload(message, header); err != nil {
-			return nil, readError(err, started)
+			return nil, err
 		}
 		if header.Fin {
 			if !utf8.Valid(message) {
@@ -171,14 +171,6 @@ func (r *frameReader) control(header ws.Header) error {
 		}
 		return errClosed
 	}
-}
-
-func readError(err error, started bool) error {
-	var timeout net.Error
-	if started && errors.As(err, &timeout) && timeout.Timeout() {
-		return errSlow
-	}
-	return err
 }
 
 // textFrame is a whole WebSocket frame around the JSON text that write appends,

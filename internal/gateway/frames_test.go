@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gobwas/ws"
 )
@@ -20,19 +18,10 @@ type heardPeer struct {
 }
 
 func (p *heardPeer) heard()                {}
+func (p *heardPeer) began()                {}
+func (p *heardPeer) ended()                {}
 func (p *heardPeer) pinged(b []byte) error { p.pings = append(p.pings, b); return nil }
 func (p *heardPeer) ponged()               { p.pongs++ }
-
-// streamConn is a connection whose bytes are all there already.
-type streamConn struct{ io.Reader }
-
-func (streamConn) Write(p []byte) (int, error)      { return len(p), nil }
-func (streamConn) Close() error                     { return nil }
-func (streamConn) LocalAddr() net.Addr              { return nil }
-func (streamConn) RemoteAddr() net.Addr             { return nil }
-func (streamConn) SetDeadline(time.Time) error      { return nil }
-func (streamConn) SetReadDeadline(time.Time) error  { return nil }
-func (streamConn) SetWriteDeadline(time.Time) error { return nil }
 
 func stream(frames ...ws.Frame) []byte {
 	var b bytes.Buffer
@@ -44,7 +33,7 @@ func stream(frames ...ws.Frame) []byte {
 
 func readAll(raw []byte, limit int) (messages []string, peer *heardPeer, err error) {
 	peer = &heardPeer{}
-	r := newFrameReader(streamConn{bytes.NewReader(raw)}, nil, peer)
+	r := newFrameReader(bytes.NewReader(raw), nil, peer)
 	for {
 		var m []byte
 		if m, err = r.next(limit); err != nil {

@@ -33,8 +33,8 @@ type Config struct {
 	Pending pending.Set
 	// Verify turns a token into an identity, or refuses it.
 	Verify func(ctx context.Context, token string) (impart.Identity, error)
-	// Allow says whether a handshake's Origin may connect. Nil: same host only is
-	// not checked here, so the caller must.
+	// Allow says whether a handshake's Origin may connect. Nil: any may, so the
+	// caller must have checked it.
 	Allow func(*http.Request) bool
 	// Create makes unknown users known by their hello (dev login).
 	Create bool
@@ -48,7 +48,7 @@ type Config struct {
 	QueueBytes  int            // and their bytes; default 256 KiB
 	AckEvery    int            // told in welcome; default 4
 	Sweep       time.Duration  // default 5 s
-	Compare     time.Duration  // full comparison of one connection; default 3 min
+	Compare     time.Duration  // full check of one connection, on average; default 3 min
 	Ladder      pending.Ladder // default pending.DefaultLadder
 	Heartbeat   time.Duration  // default 25 s
 	HelloTime   time.Duration  // default 10 s
@@ -86,6 +86,12 @@ func (c *Config) Validate() error {
 	defaultTo(&c.RequestTime, 15*time.Second)
 	need(c.MaxFrame >= 1024 && c.MaxFrame <= maxMessage, fmt.Sprintf("MaxFrame is %d, it must be 1,024 to %d", c.MaxFrame, maxMessage))
 	need(c.MaxInflight >= 1, "MaxInflight must be at least 1")
+	need(c.MaxConns >= 1, "MaxConns must be at least 1")
+	need(c.MaxRate < 0 || c.MaxRate >= 1, "MaxRate must be at least 1 a second, or negative for no limit")
+	need(c.QueueFrames >= 1 && c.QueueBytes >= 1, "QueueFrames and QueueBytes must be at least 1")
+	need(c.Compare >= 10*time.Millisecond, "Compare must be at least 10 ms")
+	need(c.HelloTime > 0, "HelloTime must not be negative")
+	need(c.RequestTime > 0, "RequestTime must not be negative")
 	need(c.Sweep >= 10*time.Millisecond, "Sweep must be at least 10 ms")
 	need(c.Heartbeat >= 100*time.Millisecond, "Heartbeat must be at least 100 ms")
 	for i, wait := range c.Ladder {
@@ -118,8 +124,9 @@ type Gateway struct {
 	nextID  atomic.Uint64
 	count   atomic.Int64 // connections, with or without hello
 	epoch   atomic.Int64 // as last heard
+	deaf    atomic.Bool  // the bus has missed something that no sweep of heads makes good
+	started time.Time    // what connections were heard is counted from here
 
-	draining    atomic.Bool
 	ctx         context.Context // ends when the gateway is closed
 	cancel      context.CancelFunc
 	unsubscribe func()
@@ -134,20 +141,18 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	g := &Gateway{
 		cfg: cfg, log: cfg.Log, conns: newRegistry(), wakes: newWakes(),
-		notes: make(chan bus.Message, 4096), sweepIn: make(chan struct{}, 1),
+		notes: make(chan bus.Message, 4096), sweepIn: make(chan struct{}, 1), started: time.Now(),
 	}
-	g.metrics = newMetrics(cfg.Metrics, g)
-	g.ctx, g.cancel = context.WithCancel(context.Background())
-	epoch, err := cfg.Logic.Epoch(g.ctx)
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.RequestTime)
+	defer cancel()
+	written, err := cfg.Logic.Written(ctx, 0)
 	if err != nil {
-		return nil, fmt.Errorf("gateway: reading the epoch: %w", err)
-	}
-	g.epoch.Store(int64(epoch))
-	written, err := cfg.Logic.Written(g.ctx, 0)
-	if err != nil {
-		return nil, fmt.Errorf("gateway: reading the store's clock: %w", err)
+		return nil, fmt.Errorf("gateway: reading the store's clock and epoch: %w", err)
 	}
 	g.since = written.Next
+	g.epoch.Store(int64(written.Epoch))
+	g.metrics = newMetrics(cfg.Metrics, g)
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.unsubscribe = cfg.Bus.Subscribe(g.hear)
 	for range pushers() {
 		g.loops.Go(g.pushLoop)
@@ -178,6 +183,7 @@ func (g *Gateway) hear(m bus.Message) {
 	case bus.EpochRaised:
 		g.resume(m.Epoch)
 	case bus.Missed:
+		g.deaf.Store(true)
 		g.sweepSoon()
 	}
 }
@@ -190,7 +196,7 @@ func (g *Gateway) Connections() int { return int(g.count.Load()) }
 
 // Health is nil while the gateway takes connections.
 func (g *Gateway) Health() error {
-	if g.draining.Load() {
+	if g.conns.isShut() {
 		return errors.New("draining")
 	}
 	return nil
@@ -199,7 +205,7 @@ func (g *Gateway) Health() error {
 // Close cuts every connection and waits for all goroutines. Drain first to say
 // goodbye.
 func (g *Gateway) Close() error {
-	g.draining.Store(true)
+	g.conns.shut()
 	g.unsubscribe()
 	g.cancel()
 	g.wakes.close()

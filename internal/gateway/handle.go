@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/gobwas/ws"
 
@@ -29,6 +30,8 @@ const (
 	// maxUnwritten is how many bytes of replies may wait for the socket before the
 	// next request is handled.
 	maxUnwritten = 1 << 20
+	// rateLimitPause is what a client over its budget is told to wait.
+	rateLimitPause = time.Second
 )
 
 // request is one decoded message of a client.
@@ -43,7 +46,6 @@ type request struct {
 // client that pipelines gets one commit for many.
 func (c *conn) work() {
 	for {
-		c.out.wait(maxUnwritten)
 		batch := c.takeInbox()
 		if batch == nil {
 			return
@@ -53,6 +55,7 @@ func (c *conn) work() {
 			requests[i] = c.decode(message)
 		}
 		for len(requests) > 0 {
+			c.out.wait(maxUnwritten)
 			n := 0
 			for n < len(requests) && joins(requests[n]) {
 				n++
@@ -126,11 +129,12 @@ func joins(r request) bool {
 func (c *conn) handleJoined(run []request) {
 	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.cfg.RequestTime)
 	defer cancel()
-	if !c.isOpen() {
-		for _, r := range run {
-			c.refuse(r.rid, unauthenticated("say hello first"))
-		}
+	switch c.at() {
+	case greeting:
+		c.refuse(run[0].rid, unauthenticated("say hello first"))
 		return
+	case leaving, closed:
+		return // thrown away
 	}
 	var sends, acks []request
 	for _, r := range run {
@@ -181,8 +185,12 @@ func (c *conn) answerSent(rid string, sent impart.Sent, err error) {
 
 // handleOne answers any other request.
 func (c *conn) handleOne(r request) {
-	if c.greets(r) {
+	switch c.at() {
+	case greeting:
+		c.handleFirst(r)
 		return
+	case leaving, closed:
+		return // thrown away
 	}
 	if r.err != nil {
 		c.fail(r.rid, r.err)
@@ -197,28 +205,17 @@ func (c *conn) handleOne(r request) {
 	}
 }
 
-// greets handles what comes before the hello is accepted. It reports whether
-// that settles the request.
-func (c *conn) greets(r request) bool {
-	if c.isOpen() {
-		return false
-	}
+// handleFirst handles what comes before a hello is accepted.
+func (c *conn) handleFirst(r request) {
 	hello, ok := r.frame.(*wire.Hello)
 	switch {
-	case r.err != nil && impart.CodeOf(r.err) != impart.Unauthenticated:
+	case r.err != nil:
 		c.fail(r.rid, r.err) // a frame that cannot be read is no proof of a bad client
 	case !ok:
 		c.refuse(r.rid, unauthenticated("say hello first"))
 	default:
 		c.greet(hello)
 	}
-	return true
-}
-
-func (c *conn) isOpen() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.stage == open
 }
 
 // answer carries out one request. A nil frame means that it has no reply.

@@ -20,20 +20,21 @@ func (g *Gateway) heartbeatLoop() {
 		select {
 		case <-g.ctx.Done():
 			return
-		case now := <-tick.C:
+		case <-tick.C:
 			for _, c := range g.conns.all() {
-				c.beat(now, every)
+				c.beat(every)
 			}
 		}
 	}
 }
 
-func (c *conn) beat(now time.Time, every time.Duration) {
+func (c *conn) beat(every time.Duration) {
 	c.mu.Lock()
-	expired := c.expires != 0 && impart.Millis(now.UnixMilli()) >= c.expires
+	expired := c.expires != 0 && impart.Millis(time.Now().UnixMilli()) >= c.expires
 	paused := c.paused
 	c.mu.Unlock()
-	silent := now.Sub(time.UnixMilli(c.lastHeard.Load()))
+	// Not by the clock on the wall: set forward, it would make everybody silent.
+	silent := time.Since(c.g.started) - time.Duration(c.lastHeard.Load())
 	heartbeat := c.g.cfg.Heartbeat
 	switch {
 	case expired:
@@ -43,6 +44,6 @@ func (c *conn) beat(now time.Time, every time.Duration) {
 	case silent > time.Duration(silence*float64(heartbeat)):
 		c.bye(wire.ByeIdle, spread(time.Second))
 	case silent >= heartbeat-every/2:
-		c.send(pingFrame)
+		c.ping()
 	}
 }

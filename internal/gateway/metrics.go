@@ -11,6 +11,7 @@ type metrics struct {
 	pendingFailed prometheus.Counter
 	sweepAsked    prometheus.Counter
 	sweepFailed   prometheus.Counter
+	checkFailed   prometheus.Counter
 	sweepSeconds  prometheus.Histogram
 	hints         *prometheus.CounterVec
 	byes          *prometheus.CounterVec
@@ -33,6 +34,7 @@ func newMetrics(registerer prometheus.Registerer, g *Gateway) *metrics {
 		pendingFailed: counter("im_pending_failed_total", "Failed operations on the pending set."),
 		sweepAsked:    counter("im_sweep_asked_total", "Cursors that a sweep had to read from the store."),
 		sweepFailed:   counter("im_sweep_failed_total", "Sweeps that failed; the next one covers their time too."),
+		checkFailed:   counter("im_check_failed_total", "Connections that a sweep could not compare in full; the next one tries again."),
 		sweepSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "im_sweep_seconds", Help: "Duration of a sweep.", Buckets: prometheus.ExponentialBuckets(0.0005, 4, 8),
 		}),
@@ -45,7 +47,7 @@ func newMetrics(registerer prometheus.Registerer, g *Gateway) *metrics {
 	if registerer == nil {
 		return m
 	}
-	registerer.MustRegister(m.pushes, m.dropped, m.pushFailed, m.retries, m.pendingFailed, m.sweepAsked, m.sweepFailed,
+	registerer.MustRegister(m.pushes, m.dropped, m.pushFailed, m.retries, m.pendingFailed, m.sweepAsked, m.sweepFailed, m.checkFailed,
 		m.sweepSeconds, m.hints, m.byes, m.errors, m.deliverFailed,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_connections", Help: "Open WebSocket connections."},
 			func() float64 { return float64(g.Connections()) }),

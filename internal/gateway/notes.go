@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
@@ -30,45 +31,63 @@ func (g *Gateway) passOn(ctx context.Context, m bus.Message) error {
 	if err != nil {
 		return err
 	}
-	var frame [][]byte
-	for _, t := range g.conns.among(audience) {
-		if !t.periods.Open() || !t.c.live() {
-			continue
-		}
-		if m.Kind == bus.Typing {
-			if t.c.session.User == m.User {
-				continue
-			}
-			if frame == nil {
-				frame = [][]byte{textFrame((&wire.TypingNote{Conv: m.Conv, User: m.User}).Append)}
-			}
-			t.c.push(frame)
-			continue
-		}
-		if m.Session != 0 && t.c.session.User == m.User && t.c.session.Device == m.Device && t.c.session.Number == m.Session {
-			continue // the connection that caused it
-		}
-		if err := g.passReceipt(ctx, m, t); err != nil {
-			return err
-		}
+	targets := slices.DeleteFunc(g.conns.among(audience), func(t target) bool {
+		return !t.periods.Open() || !t.c.live()
+	})
+	if m.Kind == bus.Typing {
+		g.passTyping(m, targets)
+		return nil
 	}
-	return nil
+	return g.passReceipt(ctx, m, targets)
 }
 
-// passReceipt tells no more than the recipient's own head (D8). Whoever sees
-// the whole log has the conversation's head; for the others a known flow may do,
-// and otherwise the store is asked.
-func (g *Gateway) passReceipt(ctx context.Context, m bus.Message, t target) error {
-	receipt := wire.Receipt{Conv: m.Conv, User: m.User, Delivered: m.Delivered, Read: m.Read}
-	if furthest := max(m.Delivered, m.Read); !t.periods.All() && t.c.knownHead(m.Conv) < furthest {
-		lags, err := g.cfg.Logic.Lags(ctx, []impart.LagQuery{{Session: t.c.session, Conv: m.Conv}})
-		if err != nil {
-			return err
+// passTyping tells everybody but the user.
+func (g *Gateway) passTyping(m bus.Message, targets []target) {
+	frame := [][]byte{textFrame((&wire.TypingNote{Conv: m.Conv, User: m.User}).Append)}
+	for _, t := range targets {
+		if t.c.session.User != m.User {
+			t.c.push(frame)
 		}
-		receipt.Delivered = min(receipt.Delivered, lags[0].Head)
-		receipt.Read = min(receipt.Read, lags[0].Head)
 	}
-	t.c.push([][]byte{textFrame(receipt.Append)})
+}
+
+// passReceipt tells every connection but the one that caused it, and none more
+// than its user's own head (D8). Whoever sees the whole log has the
+// conversation's head; for the others a known flow may do, and otherwise the
+// store is asked.
+func (g *Gateway) passReceipt(ctx context.Context, m bus.Message, targets []target) error {
+	g.resume(m.Epoch)
+	if m.Epoch < g.Epoch() {
+		return nil // its seqs are of a history that is no more
+	}
+	receipt := wire.Receipt{Conv: m.Conv, User: m.User, Delivered: m.Delivered, Read: m.Read}
+	whole := [][]byte{textFrame(receipt.Append)}
+	var short []target
+	for _, t := range targets {
+		switch s := t.c.session; {
+		case m.Session != 0 && s.User == m.User && s.Device == m.Device && s.Number == m.Session:
+		case t.periods.All() || t.c.knownHead(m.Conv) >= max(m.Delivered, m.Read):
+			t.c.push(whole)
+		default:
+			short = append(short, t)
+		}
+	}
+	if len(short) == 0 {
+		return nil
+	}
+	queries := make([]impart.LagQuery, len(short))
+	for i, t := range short {
+		queries[i] = impart.LagQuery{Session: t.c.session, Conv: m.Conv}
+	}
+	lags, err := g.cfg.Logic.Lags(ctx, queries)
+	if err != nil {
+		return err
+	}
+	for i, t := range short {
+		mine := receipt
+		mine.Delivered, mine.Read = min(receipt.Delivered, lags[i].Head), min(receipt.Read, lags[i].Head)
+		t.c.push([][]byte{textFrame(mine.Append)})
+	}
 	return nil
 }
 

@@ -28,10 +28,10 @@ type wakes struct {
 	closed bool
 }
 
-// span is from..head of one conversation's log; head 0 is empty.
+// span is from..head of one conversation's log. Head 0: a pusher has taken it,
+// and nothing has come since.
 type span struct {
 	from, head impart.Seq
-	busy       bool // with a pusher
 }
 
 func newWakes() *wakes {
@@ -49,14 +49,13 @@ func (w *wakes) add(conv impart.ConvID, from, head impart.Seq) bool {
 	case s == nil && len(w.spans) >= maxWakes:
 		return false
 	case s == nil:
-		s = &span{from: from, head: head}
-		w.spans[conv] = s
+		w.spans[conv] = &span{from, head}
 	case s.head == 0:
-		s.from, s.head = from, head
-		return true // busy: its pusher queues it again
+		*s = span{from, head}
+		return true // its pusher queues it again
 	default:
-		s.from, s.head = min(s.from, from), max(s.head, head)
-		return true // queued already, or busy
+		*s = span{min(s.from, from), max(s.head, head)}
+		return true // queued already, or with a pusher
 	}
 	w.queue = append(w.queue, conv)
 	w.ready.Signal()
@@ -79,7 +78,7 @@ func (w *wakes) next() (conv impart.ConvID, from, head impart.Seq, ok bool) {
 	}
 	s := w.spans[conv]
 	from, head = s.from, s.head
-	*s = span{busy: true}
+	*s = span{}
 	return conv, from, head, true
 }
 
@@ -92,7 +91,6 @@ func (w *wakes) done(conv impart.ConvID) {
 		delete(w.spans, conv)
 		return
 	}
-	s.busy = false
 	w.queue = append(w.queue, conv)
 	w.ready.Signal()
 }
@@ -149,6 +147,7 @@ func (g *Gateway) pushPart(ctx context.Context, conv impart.ConvID, from, head i
 	if err != nil || len(part.Events) == 0 {
 		return from, err
 	}
+	g.resume(part.Epoch)
 	g.pushEvents(ctx, part)
 	if !part.More {
 		return from, nil
@@ -187,7 +186,8 @@ func (g *Gateway) pushEvents(ctx context.Context, part impart.Range) {
 			continue
 		}
 		t.c.mu.Lock()
-		live := t.c.subscribed && t.c.stage == open
+		// What was read before the epoch was raised is worth nothing after it.
+		live := t.c.subscribed && t.c.stage == open && part.Epoch == g.Epoch()
 		if live {
 			if entry, register := t.c.pushing(part.Audience.Conv, first, last, now); register {
 				entries = append(entries, entry)
@@ -212,8 +212,8 @@ func (g *Gateway) pushEvents(ctx context.Context, part impart.Range) {
 }
 
 // visible picks the frames that the connection gets, and the first and the last
-// seq that its user may see (0: none). The connection that sent an event gets no frame for
-// it, but owes an acknowledgement all the same.
+// seq that its user may see (0: none). The connection that sent an event gets no
+// frame for it, but owes an acknowledgement all the same.
 func (t target) visible(events []impart.Event, frames [][]byte) (mine [][]byte, first, last impart.Seq) {
 	plain := true // every event goes to this connection
 	for i := range events {

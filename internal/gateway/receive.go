@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -26,7 +27,6 @@ func (c *conn) receive(early []byte) {
 		message, err := reader.next(limit)
 		if err != nil {
 			c.readFailed(err)
-			c.lastWords(reader)
 			return
 		}
 		c.enqueue(message)
@@ -52,7 +52,7 @@ func (c *conn) waitForRoom() (limit int, ok bool) {
 		c.paused = true
 		c.room.Wait()
 		c.paused = false
-		c.heard() // not being read is no silence of the client's
+		c.stillThere() // not being read is no silence of the client's
 	}
 }
 
@@ -75,28 +75,37 @@ func (c *conn) enqueue(message []byte) {
 // readFailed says goodbye in the way that the reason asks for.
 func (c *conn) readFailed(err error) {
 	var closing *closeError
-	c.mu.Lock()
-	stage := c.stage
-	c.mu.Unlock()
+	stage := c.at()
 	switch {
 	case errors.As(err, &closing):
 		c.leave(closeFrame(closing.code, closing.reason))
-	case stage == greeting && isTimeout(err):
+	case isTimeout(err) && stage == greeting:
 		c.refuse("", unauthenticated("no hello within %v of connecting", c.g.cfg.HelloTime))
+	case isTimeout(err) && stage == open:
+		c.leave(closeFrame(errSlow.code, errSlow.reason))
 	default:
 		c.cut()
 	}
+	c.finishWriting(err)
 }
 
-// lastWords reads on, to no effect, until the client's close frame, so that
-// what was queued can still be written.
+// lastWords reads on, to no effect, until the client's close frame.
 func (c *conn) lastWords(reader *frameReader) {
-	_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
-	for range 10_000 {
-		_, err := reader.next(maxMessage)
-		if err != nil && !errors.Is(err, errNotText) && !errors.Is(err, errNotUTF8) {
-			break
+	for {
+		if _, err := reader.next(maxMessage); err != nil {
+			c.finishWriting(err)
+			return
 		}
+	}
+}
+
+// finishWriting waits until what was queued is written, after reading ended with
+// err. Closing a socket with unread bytes in it would reset the connection and
+// lose the last frames, so what still comes is read until the client closes, or
+// the time for it is up. After the client's close frame nothing comes.
+func (c *conn) finishWriting(err error) {
+	if !errors.Is(err, errClosed) {
+		_, _ = io.Copy(io.Discard, c.nc)
 	}
 	c.out.waitEmpty()
 }
@@ -104,5 +113,7 @@ func (c *conn) lastWords(reader *frameReader) {
 // refuse answers with UNAUTHENTICATED, the one error that closes.
 func (c *conn) refuse(rid string, e *impart.Error) {
 	frame := wire.ErrorFrame{RID: rid, Err: e}
-	c.leave(textFrame(frame.Append), closeFrame(unauthenticatedStatus, string(e.Code)))
+	if c.leave(textFrame(frame.Append), closeFrame(unauthenticatedStatus, string(e.Code))) {
+		c.g.metrics.errors.WithLabelValues(string(e.Code)).Inc()
+	}
 }

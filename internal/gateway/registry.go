@@ -7,14 +7,16 @@ import (
 	"github.com/impart-im/impart"
 )
 
-// registry finds connections: by id all of them, by user those that have said
-// hello, and apart from these the ones that take live delivery, so that a push
-// walks no others.
+// registry finds connections: by id all of them, by user those whose hello
+// brought a good token, and apart from these the ones that take live delivery,
+// so that a push walks no others.
 type registry struct {
-	mu   sync.RWMutex
-	byID map[uint64]*conn
-	said byUser
-	live byUser
+	mu    sync.RWMutex
+	byID  map[uint64]*conn
+	said  byUser
+	live  byUser
+	gone  chan struct{} // closed when the registry is shut and empty
+	ended bool          // shut: takes no more
 }
 
 // byUser holds connections by user. Its slices are replaced, never changed, so
@@ -36,26 +38,54 @@ func (u byUser) remove(c *conn) {
 }
 
 func newRegistry() *registry {
-	return &registry{byID: map[uint64]*conn{}, said: byUser{}, live: byUser{}}
+	return &registry{byID: map[uint64]*conn{}, said: byUser{}, live: byUser{}, gone: make(chan struct{})}
 }
 
-// accept registers a connection that has not said hello.
-func (r *registry) accept(c *conn) {
+// accept registers a connection that has not said hello, and starts it; false
+// when the registry is shut. Both are one step, so that whoever shuts it misses
+// no connection and no goroutine.
+func (r *registry) accept(c *conn, start func()) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byID[c.id] = c
-}
-
-// bind makes a connection that has said hello known under its user; false when
-// it has ended meanwhile.
-func (r *registry) bind(c *conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.byID[c.id] != c {
+	if r.ended {
 		return false
 	}
-	r.said.add(c)
+	r.byID[c.id] = c
+	start()
 	return true
+}
+
+// shut lets no more connections in.
+func (r *registry) shut() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.ended = true
+	if len(r.byID) == 0 {
+		close(r.gone)
+	}
+}
+
+func (r *registry) isShut() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.ended
+}
+
+// introduce makes a connection known under its user.
+func (r *registry) introduce(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said.add(c)
+}
+
+// withdraw undoes introduce.
+func (r *registry) withdraw(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said.remove(c)
 }
 
 // subscribe starts live delivery to a bound connection.
@@ -74,6 +104,9 @@ func (r *registry) remove(c *conn) {
 	delete(r.byID, c.id)
 	r.said.remove(c)
 	r.live.remove(c)
+	if r.ended && len(r.byID) == 0 {
+		close(r.gone)
+	}
 }
 
 func (r *registry) get(id uint64) *conn {
@@ -82,7 +115,8 @@ func (r *registry) get(id uint64) *conn {
 	return r.byID[id]
 }
 
-// of returns the user's connections; the slice is shared.
+// of returns the user's connections, those included that still wait for their
+// welcome; the slice is shared.
 func (r *registry) of(user impart.UserID) []*conn {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

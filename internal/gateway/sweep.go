@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -61,9 +60,7 @@ func (g *Gateway) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if written.Epoch > g.Epoch() {
-		g.resume(written.Epoch)
-	}
+	g.resume(written.Epoch)
 	var asks []ask
 	for _, w := range written.Convs {
 		if w.Audience == nil {
@@ -82,6 +79,7 @@ func (g *Gateway) sweep(ctx context.Context) error {
 		return err
 	}
 	g.since = written.Next
+	g.checkConns(ctx)
 	g.metrics.sweepSeconds.Observe(time.Since(started).Seconds())
 	return nil
 }
@@ -92,15 +90,9 @@ func (g *Gateway) hintLaggards(ctx context.Context) error {
 	var due []ask
 	now := time.Now()
 	for _, c := range g.conns.all() {
-		if !c.live() {
-			continue
+		if c.live() {
+			due = append(due, c.dueHints(now)...)
 		}
-		if c.mustCompare(now) {
-			if _, err := c.compare(ctx, false); err != nil && impart.CodeOf(err) != impart.StaleInstall {
-				return err
-			}
-		}
-		due = append(due, c.dueHints(now)...)
 	}
 	if err := g.askLags(ctx, due); err != nil {
 		return err
@@ -140,6 +132,7 @@ func (g *Gateway) askLags(ctx context.Context, asks []ask) error {
 		for i, a := range asks[:n] {
 			queries[i] = impart.LagQuery{Session: a.c.session, Conv: a.conv}
 		}
+		epoch := g.Epoch()
 		lags, err := g.cfg.Logic.Lags(ctx, queries)
 		if err != nil {
 			return err
@@ -147,18 +140,18 @@ func (g *Gateway) askLags(ctx context.Context, asks []ask) error {
 		g.metrics.sweepAsked.Add(float64(n))
 		now := time.Now()
 		for i, a := range asks[:n] {
-			a.c.learn(a, lags[i], now)
+			a.c.learn(a, lags[i], epoch, now)
 		}
 		asks = asks[n:]
 	}
 	return nil
 }
 
-// learn notes what the store said of one device.
-func (c *conn) learn(a ask, lag impart.Lag, now time.Time) {
+// learn notes what the store said of one device, in the given epoch.
+func (c *conn) learn(a ask, lag impart.Lag, epoch impart.Epoch, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stage != open {
+	if c.stage != open || c.g.Epoch() != epoch {
 		return
 	}
 	f := c.flow(a.conv)
@@ -169,59 +162,12 @@ func (c *conn) learn(a ask, lag impart.Lag, now time.Time) {
 	f.raise(lag.Delivered+1, lag.Head, now)
 	f.delivered = max(f.delivered, lag.Delivered)
 	f.checked = max(f.checked, a.head)
-	if f.head > known {
+	switch {
+	case !f.lags():
+		f.since = now
+	case f.head > known:
 		f.since = time.Time{} // whoever should have pushed it did not: hint now
 	}
-}
-
-// mustCompare reports whether it is time to compare everything: now and then,
-// and when there was more than fits.
-func (c *conn) mustCompare(now time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return now.After(c.compareAt) || c.more && len(c.flows) < maxFlows/2
-}
-
-// compare reads all that the device lacks (or, with all, every conversation).
-func (c *conn) compare(ctx context.Context, all bool) (impart.LaggingPage, error) {
-	// What is pushed while the store is read is not in its answer.
-	before := make(map[impart.ConvID]impart.Seq)
-	c.mu.Lock()
-	c.compareAt = c.g.nextCompare(time.Now())
-	for conv, f := range c.flows {
-		before[conv] = f.head
-	}
-	c.mu.Unlock()
-	page, err := c.g.cfg.Logic.Lagging(ctx, c.session, all, maxSubbed)
-	if err != nil {
-		return page, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.more = page.More
-	for _, state := range page.Convs {
-		delete(before, state.Conv)
-		if state.Head <= state.Delivered || c.stage != open {
-			continue
-		}
-		if f := c.flow(state.Conv); f != nil {
-			f.raise(state.Delivered+1, state.Head, time.Now())
-			f.delivered = max(f.delivered, state.Delivered)
-		}
-	}
-	if !page.More && !all {
-		for conv, head := range before {
-			if f := c.flows[conv]; f != nil {
-				f.delivered = max(f.delivered, head)
-			}
-		}
-	}
-	return page, nil
-}
-
-// nextCompare spreads the full comparisons of connections that came together.
-func (g *Gateway) nextCompare(now time.Time) time.Time {
-	return now.Add(g.cfg.Compare/2 + rand.N(g.cfg.Compare))
 }
 
 // dueHints lists the laggards to hint now, and drops flows that caught up a
@@ -266,34 +212,7 @@ func (c *conn) laggard(conv impart.ConvID, now time.Time) (head impart.Seq, lags
 		f.pause = min(max(2*f.pause, 2*c.g.cfg.Sweep), maxHintPause)
 		f.nextHint = now.Add(f.pause)
 	}
-	f.heardAt = heard
-	if c.out.add(pingFrame) { // its pong tells mute from gone
-		c.startFlush()
-	}
+	f.heardAt, f.retried = heard, true
+	c.ping() // its pong tells mute from gone
 	return f.head, true
-}
-
-// resume tells every connection that histories may have been rewritten: what
-// was known of its cursors is void.
-func (g *Gateway) resume(epoch impart.Epoch) {
-	for {
-		old := g.epoch.Load()
-		if int64(epoch) <= old {
-			return
-		}
-		if g.epoch.CompareAndSwap(old, int64(epoch)) {
-			break
-		}
-	}
-	for _, c := range g.conns.all() {
-		c.mu.Lock()
-		c.flows, c.more = nil, false
-		c.compareAt = g.nextCompare(time.Now())
-		said := c.stage == open
-		c.mu.Unlock()
-		if said {
-			g.note(g.cfg.Pending.Drop(g.ctx, c.id))
-			c.hint("", 0, wire.WhyResume)
-		}
-	}
 }

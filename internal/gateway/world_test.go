@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -61,12 +62,15 @@ func inWorld(t *testing.T, set func(*Config), story func(w *world)) {
 		}
 		w.g, err = New(cfg)
 		must(t, err)
+		defer func() { // also when the story ends early
+			for _, closer := range []io.Closer{w.g, w.logic, w.bus, w.store} {
+				if err := closer.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
 		w.conversation("c-ab", "u-ana", "u-ben")
 		story(w)
-		must(t, w.g.Close())
-		must(t, w.logic.Close())
-		must(t, w.bus.Close())
-		must(t, w.store.Close())
 	})
 }
 
@@ -149,10 +153,10 @@ func (w *world) dial() *client {
 	server, nc := net.Pipe()
 	cl := &client{w: w, nc: nc, gate: make(chan struct{}, 1), done: make(chan struct{})}
 	cl.gate <- struct{}{}
-	c := newConn(w.g, server)
 	w.g.count.Add(1)
-	w.g.conns.accept(c)
-	w.g.sockets.Go(func() { c.receive(nil) })
+	if !w.g.start(server, nil) {
+		w.t.Fatal("the gateway takes no connection")
+	}
 	go cl.read()
 	w.t.Cleanup(func() { _ = nc.Close() })
 	return cl

@@ -1,0 +1,274 @@
+package gateway
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/bus"
+)
+
+// between is the rules with something that happens right after the store has
+// answered and before the gateway learns of it.
+type between struct {
+	impart.Logic
+	hello, lagging, lags, ranges func()
+	refuse                       func(impart.Session) error // of Lagging
+	refuseHello                  error                      // the next one
+}
+
+// settleTime is how long what happens in between is given to spread.
+const settleTime = 10 * time.Millisecond
+
+func (b *between) do(what *func()) {
+	if f := *what; f != nil {
+		*what = nil
+		f()
+		time.Sleep(settleTime)
+	}
+}
+
+func (b *between) Hello(ctx context.Context, h impart.Hello) (impart.Welcome, error) {
+	if err := b.refuseHello; err != nil {
+		b.refuseHello = nil
+		return impart.Welcome{}, err
+	}
+	welcome, err := b.Logic.Hello(ctx, h)
+	b.do(&b.hello)
+	return welcome, err
+}
+
+func (b *between) Lagging(ctx context.Context, s impart.Session, all bool, limit int) (impart.LaggingPage, error) {
+	if b.refuse != nil {
+		if err := b.refuse(s); err != nil {
+			return impart.LaggingPage{}, err
+		}
+	}
+	page, err := b.Logic.Lagging(ctx, s, all, limit)
+	b.do(&b.lagging)
+	return page, err
+}
+
+func (b *between) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error) {
+	lags, err := b.Logic.Lags(ctx, queries)
+	b.do(&b.lags)
+	return lags, err
+}
+
+func (b *between) Range(ctx context.Context, conv impart.ConvID, from, through impart.Seq) (impart.Range, error) {
+	part, err := b.Logic.Range(ctx, conv, from, through)
+	b.do(&b.ranges)
+	return part, err
+}
+
+// inBetween is inWorld with something to do in between.
+func inBetween(t *testing.T, set func(*Config), story func(w *world, b *between)) {
+	t.Helper()
+	b := &between{}
+	inWorld(t, func(c *Config) {
+		b.Logic = c.Logic
+		c.Logic = b
+		if set != nil {
+			set(c)
+		}
+	}, func(w *world) { story(w, b) })
+}
+
+// said says hello, and gives the story time to go on.
+func (w *world) said(user, device string) *client {
+	cl := w.dial()
+	cl.send(`{"t":"hello","rid":"h","token":"dev:%s","device":"%s","install":"i","proto":1}`, user, device)
+	time.Sleep(2 * settleTime)
+	return cl
+}
+
+// A user is revoked after the store took the hello and before the connection is
+// open.
+func TestARevocationDuringTheHelloIsHeard(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		b.hello = func() {
+			_, err := w.logic.RevokeUser(w.t.Context(), "u-ben")
+			must(w.t, err)
+		}
+		ben := w.said("u-ben", "d-phone")
+		if f := ben.wants("bye"); f["code"] != "REVOKED" {
+			t.Fatalf("bye = %v", f)
+		}
+		<-ben.done
+	})
+}
+
+// The device says hello on another node at the same time, and later.
+func TestATakeoverDuringTheHelloIsHeard(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		b.hello = func() {
+			w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Takeover, User: "u-ben", Device: "d-tablet", Session: 99})
+			w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Takeover, User: "u-ben", Device: "d-phone", Session: 99})
+		}
+		ben := w.said("u-ben", "d-phone")
+		if f := ben.wants("welcome", "bye"); f["code"] != "SUPERSEDED" {
+			t.Fatalf("bye = %v", f)
+		}
+		<-ben.done
+	})
+}
+
+func TestAnEpochRaisedDuringTheHelloIsTold(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		var epoch impart.Epoch
+		b.hello = func() {
+			var err error
+			epoch, err = w.logic.RaiseEpoch(w.t.Context())
+			must(w.t, err)
+		}
+		ben := w.said("u-ben", "d-phone")
+		if f := ben.wants("welcome", "hint"); f["why"] != "resume" || f.num("epoch") != impart.Seq(epoch) {
+			t.Fatalf("hint = %v", f)
+		}
+	})
+}
+
+// A hello that failed leaves nothing behind, and the next one may be another
+// user's.
+func TestAHelloThatFailedMayBeRepeated(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		cl := w.dial()
+		b.refuseHello = impart.Errorf(impart.Unavailable, "the database does not answer")
+		cl.send(`{"t":"hello","rid":"1","token":"dev:u-ben","device":"d","proto":1}`)
+		if f := cl.wants("error"); f["code"] != "UNAVAILABLE" || f["retry"] != true {
+			t.Fatalf("error = %v", f)
+		}
+		cl.send(`{"t":"hello","rid":"2","token":"dev:u-ana","device":"d","proto":1}`)
+		cl.wants("welcome")
+		if n := len(w.g.conns.of("u-ben")); n != 0 {
+			t.Errorf("ben has %d connections", n)
+		}
+		_, err := w.logic.RevokeUser(w.t.Context(), "u-ben")
+		must(w.t, err)
+		cl.wants()
+	})
+}
+
+// What the store said before the epoch was raised is not taken for true after.
+func TestNothingOfAnOlderEpochIsRemembered(t *testing.T) {
+	inBetween(t, func(c *Config) { c.Sweep, c.Ladder = time.Second, noRetry }, func(w *world, b *between) {
+		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
+		raise := func() {
+			_, err := w.logic.RaiseEpoch(w.t.Context())
+			must(w.t, err)
+		}
+		forgotten := func(when string) {
+			t.Helper()
+			time.Sleep(2 * settleTime)
+			c := w.g.conns.of("u-ben")[0]
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if len(c.flows) != 0 {
+				t.Errorf("%s: %+v", when, *c.flows["c-ab"])
+			}
+		}
+		b.ranges = raise
+		ana.says("c-ab", "m1", "hi")
+		forgotten("pushed")
+		if got := ben.only("event"); len(got) != 0 {
+			t.Errorf("pushed all the same: %v", got)
+		}
+		b.lagging = raise
+		ben.send(`{"t":"sub","rid":"s"}`)
+		forgotten("compared")
+		w.bus.lose.Store(int32(bus.Wake))
+		ana.says("c-ab", "m2", "hi")
+		b.lags = raise
+		time.Sleep(time.Second)
+		forgotten("asked")
+	})
+}
+
+// A receipt of an older epoch speaks of seqs that may be other events' by now.
+func TestAReceiptOfAnOlderEpochIsNotPassedOn(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
+		_, err := w.logic.RaiseEpoch(w.t.Context())
+		must(w.t, err)
+		ana.wants("hint")
+		ben.wants("hint")
+		w.g.hear(bus.Message{Kind: bus.Receipt, Conv: "c-ab", User: "u-ben", Device: "d-phone", Delivered: 7, Epoch: 1})
+		ana.wants()
+	})
+}
+
+// A connection of which the store cannot be asked does not keep the others from
+// their hints.
+func TestOneSickConnectionStopsNoHints(t *testing.T) {
+	inBetween(t, func(c *Config) { c.Compare = time.Second }, func(w *world, b *between) {
+		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
+		w.connect("u-cleo", "d-sick")
+		b.refuse = func(s impart.Session) error {
+			if s.Device == "d-sick" {
+				return impart.Errorf(impart.NotFound, "no such device")
+			}
+			return nil
+		}
+		w.bus.lose.Store(int32(bus.Wake))
+		ana.says("c-ab", "m1", "hi")
+		time.Sleep(2 * w.g.cfg.Sweep)
+		if hints := ben.only("hint"); len(hints) == 0 {
+			t.Error("ben was not hinted")
+		}
+	})
+}
+
+// A client whose sub failed and that leaves it at that is live, and is told at
+// the next sweep what it lacks.
+func TestAFailedSubIsMadeGood(t *testing.T) {
+	inBetween(t, func(c *Config) { c.Compare = time.Hour }, func(w *world, b *between) {
+		ana := w.connect("u-ana", "d-phone")
+		ana.says("c-ab", "m1", "hi")
+		time.Sleep(time.Minute) // no sweep of heads comes back to it
+		ben := w.said("u-ben", "d-phone")
+		ben.wants("welcome")
+		var down atomic.Bool
+		down.Store(true)
+		b.refuse = func(impart.Session) error {
+			if down.Load() {
+				return impart.Errorf(impart.Unavailable, "the database does not answer")
+			}
+			return nil
+		}
+		ben.send(`{"t":"sub","rid":"s"}`)
+		if f := ben.wants("error"); f["code"] != "UNAVAILABLE" {
+			t.Fatalf("error = %v", f)
+		}
+		down.Store(false)
+		time.Sleep(2 * w.g.cfg.Sweep)
+		if hints := ben.only("hint"); len(hints) == 0 {
+			t.Error("ben was not hinted")
+		}
+	})
+}
+
+// A revocation that the bus lost is found by the next check, and at once when
+// the bus says that it missed something.
+func TestALostRevocationIsFound(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		inWorld(t, nil, func(w *world) {
+			ana, ben := w.connect("u-ana", "d-phone"), w.said("u-ben", "d-phone") // without a sub
+			ben.wants("welcome")
+			w.bus.lose.Store(int32(bus.Revoked))
+			_, err := w.logic.RevokeUser(w.t.Context(), "u-ben")
+			must(w.t, err)
+			wait := 3 * w.g.cfg.Compare / 2
+			if told {
+				w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Missed})
+				wait = 0
+			}
+			time.Sleep(wait + w.g.cfg.Sweep)
+			if f := ben.wants("bye"); f["code"] != "REVOKED" {
+				t.Fatalf("bye = %v", f)
+			}
+			ana.wants()
+		})
+	}
+}

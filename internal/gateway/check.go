@@ -1,0 +1,124 @@
+package gateway
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// checkConns looks after some connections as a whole: each now and then, so that
+// nothing that the sweep of heads and the bus missed stays missed. One that
+// cannot be checked now is checked at the next sweep, and stops no other.
+func (g *Gateway) checkConns(ctx context.Context) {
+	deaf := g.deaf.Swap(false)
+	now := time.Now()
+	failed := 0
+	var last error
+	for _, c := range g.conns.all() {
+		must := c.mustCheck(now)
+		if !must && !deaf {
+			continue
+		}
+		if err := c.check(ctx, must); err != nil {
+			failed, last = failed+1, err
+		}
+	}
+	if failed == 0 || g.ctx.Err() != nil {
+		return
+	}
+	if deaf {
+		g.deaf.Store(true)
+	}
+	g.metrics.checkFailed.Add(float64(failed))
+	g.log.Warn("some connections could not be checked; the next sweep tries again", "connections", failed, "err", last)
+}
+
+// mustCheck reports whether it is the connection's turn, or there was more than
+// fits.
+func (c *conn) mustCheck(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stage == open && (now.After(c.checkAt) || c.more && len(c.flows) < maxFlows/2)
+}
+
+// check closes the connection if its user was revoked and the bus lost that. In
+// full, it also compares what the device lacks.
+func (c *conn) check(ctx context.Context, full bool) error {
+	err := c.g.cfg.Logic.Authorize(ctx, c.identity())
+	switch {
+	case impart.CodeOf(err) == impart.Unauthenticated:
+		c.bye(wire.ByeRevoked, 0)
+		return nil
+	case err != nil || !full:
+		return err
+	}
+	if c.live() {
+		_, err = c.compare(ctx, false)
+	}
+	if err != nil && impart.CodeOf(err) != impart.StaleInstall { // the bye of a stale one is on its way
+		return err
+	}
+	c.checked()
+	return nil
+}
+
+// checked plans the next check.
+func (c *conn) checked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.checkAt = c.g.nextCheck(time.Now())
+}
+
+// compare reads all that the device lacks (or, with all, every conversation).
+func (c *conn) compare(ctx context.Context, all bool) (impart.LaggingPage, error) {
+	before := c.heads()
+	page, err := c.g.cfg.Logic.Lagging(ctx, c.session, all, maxSubbed)
+	if err != nil {
+		return page, err
+	}
+	c.g.resume(page.Epoch)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stage != open || c.g.Epoch() != page.Epoch {
+		return page, nil
+	}
+	c.more = page.More
+	for _, state := range page.Convs {
+		delete(before, state.Conv)
+		if state.Head <= state.Delivered {
+			continue
+		}
+		if f := c.flow(state.Conv); f != nil {
+			f.raise(state.Delivered+1, state.Head, time.Now())
+			f.delivered = max(f.delivered, state.Delivered)
+		}
+	}
+	if !page.More && !all {
+		for conv, head := range before {
+			if f := c.flows[conv]; f != nil {
+				f.delivered = max(f.delivered, head)
+			}
+		}
+	}
+	return page, nil
+}
+
+// heads are those of all flows. What is pushed while the store is read is not in
+// its answer, and a flow that is in neither has caught up.
+func (c *conn) heads() map[impart.ConvID]impart.Seq {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	heads := make(map[impart.ConvID]impart.Seq, len(c.flows))
+	for conv, f := range c.flows {
+		heads[conv] = f.head
+	}
+	return heads
+}
+
+// nextCheck spreads the checks of connections that came together.
+func (g *Gateway) nextCheck(now time.Time) time.Time {
+	return now.Add(g.cfg.Compare/2 + rand.N(g.cfg.Compare))
+}
