@@ -213,7 +213,7 @@ func mixedBatch(w *world) {
 // are joined without a border (D12).
 func collide(w *world) {
 	w.made++
-	for _, key := range [][2]string{{"a", fmt.Sprint("bk-", w.made)}, {"ab", fmt.Sprint("k-", w.made)}} {
+	for _, key := range [][2]string{{"a", fmt.Sprint("b:k-", w.made)}, {"a:b", fmt.Sprint("k-", w.made)}} {
 		c := w.probe(key[0])
 		if c == nil {
 			return

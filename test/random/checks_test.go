@@ -174,6 +174,27 @@ func (w *world) quiet() {
 	w.fail("D5: %s was not told of a message whose pushes were lost", to.Name())
 }
 
+// restored brings a device back with the store of an older backup, under the
+// same install. Nothing new is said after that: the counter n alone tells the
+// server that the device lacks what it once had (D9, hole 20).
+func (w *world) restored() {
+	from, to := w.phones[0], w.phones[3]
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	defer cancel()
+	backup := to.Clone()
+	from.Post("c-all", w.body())
+	if err := to.AwaitCursor(ctx, "c-all", 1); err != nil {
+		w.fail("D5: %v", err)
+		return
+	}
+	to.Stop()
+	to.Device = backup
+	to.Start()
+	if err := to.AwaitCursor(ctx, "c-all", 1); err != nil {
+		w.fail("D9: a restored store was not told what it lacks: %v", err)
+	}
+}
+
 // mute counts the attempts at a device that never acknowledges (D10).
 func (w *world) mute() {
 	c := w.probe("u-dan")

@@ -62,14 +62,14 @@ type phone struct {
 func newWorld(t *testing.T, seed uint64, binary string, env ...string) *world {
 	env = append(env, "IM_SWEEP_MS=150", "IM_RETRY_MS=100,150,200,250", "IM_LOG_LEVEL=warn")
 	w := &world{
-		t: t, rng: rand.New(rand.NewPCG(seed, 1)), users: []string{"a", "ab", "u-cleo", "u-dan"},
+		t: t, rng: rand.New(rand.NewPCG(seed, 1)), users: []string{"a", "a:b", "u-cleo", "u-dan"},
 		seen: map[string]map[eventKey]string{}, recalled: map[string]bool{},
 		server: impart.StartWith(t, impart.Config{Env: env, Binary: binary}),
 	}
 	w.create("c-all", "from_join", append([]string{auditor}, w.users...))
-	w.create("c-join", "from_join", []string{auditor, "a", "ab"})
+	w.create("c-join", "from_join", []string{auditor, "a", "a:b"})
 	w.create("c-hist", "all", []string{auditor, "a"})
-	for i, user := range []string{"a", "a", "ab", "u-cleo", "u-dan"} {
+	for i, user := range []string{"a", "a", "a:b", "u-cleo", "u-dan"} {
 		p := &phone{user: user, device: fmt.Sprint("d", i), link: impart.NewProxy(t, w.server.Addr)}
 		p.Device = w.device(p)
 		p.Start()
