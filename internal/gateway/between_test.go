@@ -10,11 +10,12 @@ import (
 	"github.com/impart-im/impart/internal/bus"
 )
 
-// between is the rules with something that happens right after the store has
-// answered and before the gateway learns of it.
+// between is the rules with something that happens, once, right after the store
+// has answered and before the gateway learns of it.
 type between struct {
 	impart.Logic
 	hello, lagging, lags, ranges func()
+	send                         func() // before each
 	refuse                       func(impart.Session) error // of Lagging
 	refuseHello                  error                      // the next one
 }
@@ -38,6 +39,13 @@ func (b *between) Hello(ctx context.Context, h impart.Hello) (impart.Welcome, er
 	welcome, err := b.Logic.Hello(ctx, h)
 	b.do(&b.hello)
 	return welcome, err
+}
+
+func (b *between) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
+	if b.send != nil {
+		b.send()
+	}
+	return b.Logic.Send(ctx, sends)
 }
 
 func (b *between) Lagging(ctx context.Context, s impart.Session, all bool, limit int) (impart.LaggingPage, error) {

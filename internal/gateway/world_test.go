@@ -145,6 +145,7 @@ type client struct {
 	pings  int
 	status ws.StatusCode // of the close frame
 	mute   bool          // does not answer pings
+	rude   bool          // does not answer a close frame
 	done   chan struct{}
 }
 
@@ -197,7 +198,9 @@ func (cl *client) read() {
 			}
 		case ws.OpClose:
 			cl.status, _ = ws.ParseCloseFrameData(f.Payload)
-			go func() { cl.write(ws.NewCloseFrame(f.Payload)); _ = cl.nc.Close() }()
+			if !cl.rude {
+				go func() { cl.write(ws.NewCloseFrame(f.Payload)); _ = cl.nc.Close() }()
+			}
 		}
 		cl.mu.Unlock()
 	}
