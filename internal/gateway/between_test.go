@@ -15,7 +15,7 @@ import (
 type between struct {
 	impart.Logic
 	hello, lagging, lags, ranges func()
-	send                         func() // before each
+	send                         func()                     // before each
 	refuse                       func(impart.Session) error // of Lagging
 	refuseHello                  error                      // the next one
 }

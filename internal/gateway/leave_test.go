@@ -79,9 +79,11 @@ func TestARevokedClientCannotStay(t *testing.T) {
 				}
 			}()
 		},
-		"is in the middle of a message":   func(cl *client) { _, _ = cl.nc.Write(partOfMessage) },
-		"begins one when all is said":     func(cl *client) { time.AfterFunc(time.Second, func() { _, _ = cl.nc.Write(partOfMessage) }) },
-		"ends one and begins another one": func(cl *client) { time.AfterFunc(time.Second, func() { cl.send(`{}`); _, _ = cl.nc.Write(partOfMessage) }) },
+		"is in the middle of a message": func(cl *client) { _, _ = cl.nc.Write(partOfMessage) },
+		"begins one when all is said":   func(cl *client) { time.AfterFunc(time.Second, func() { _, _ = cl.nc.Write(partOfMessage) }) },
+		"ends one and begins another one": func(cl *client) {
+			time.AfterFunc(time.Second, func() { cl.send(`{}`); _, _ = cl.nc.Write(partOfMessage) })
+		},
 		"reads nothing": func(cl *client) {
 			<-cl.gate
 			cl.send(`{"t":"ping","rid":"1"}`)
