@@ -66,7 +66,7 @@ shell-check: ## the shell scripts
 test-go: ## unit and component tests, with the race detector
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault
-	$(GO) test -tags fault $(TESTFLAGS) -run Fault ./cmd/impart
+	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/store/sqlstore
 
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, the page in a browser
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
