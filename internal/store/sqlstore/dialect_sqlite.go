@@ -40,7 +40,7 @@ func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, er
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
-	if err := makeFile(path); err != nil {
+	if path, err = makeFile(path); err != nil {
 		return nil, err
 	}
 	// fdatasync keeps what fsync keeps of a database, without the time stamps.
@@ -88,21 +88,28 @@ func sqlitePool(path string, n int, h hook, pragmas ...string) (*sql.DB, error) 
 }
 
 // makeFile makes the folder and an empty file that nobody else may read: they
-// hold what people write to each other.
-func makeFile(path string) error {
+// hold what people write to each other. It returns the file's own path, without
+// symbolic links: as SQLite keeps its log beside that one, the lock belongs there
+// too, or a second process that comes by another name would not meet it.
+func makeFile(path string) (own string, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("store: cannot make its folder: %w", err)
+		return "", fmt.Errorf("store: cannot make its folder: %w", err)
 	}
-	for _, name := range []string{path, lockName(path)} {
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return fmt.Errorf("store: cannot open its file: %w", err)
-		}
-		if err := f.Close(); err != nil {
-			return err
-		}
+	if err := touch(path); err != nil {
+		return "", err
 	}
-	return nil
+	if own, err = filepath.EvalSymlinks(path); err != nil {
+		return "", fmt.Errorf("store: cannot follow the links to its file: %w", err)
+	}
+	return own, touch(lockName(own))
+}
+
+func touch(name string) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("store: cannot open its file: %w", err)
+	}
+	return f.Close()
 }
 
 func lockName(path string) string { return path + ".lock" }

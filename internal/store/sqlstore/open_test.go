@@ -120,6 +120,37 @@ func TestOneStoreAtATime(t *testing.T) {
 	}
 }
 
+// A second process that comes by another name of the file meets the same lock.
+func TestOneStoreAtATimeByWhateverName(t *testing.T) {
+	folder := t.TempDir()
+	own, link, linked := filepath.Join(folder, "own"), filepath.Join(folder, "link.db"), filepath.Join(folder, "linked")
+	for link, target := range map[string]string{link: filepath.Join(own, "impart.db"), linked: own} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{filepath.Join(own, "impart.db"), link, filepath.Join(linked, "impart.db")}
+	for _, first := range names { // the link may come first, before there is a file
+		s, err := Open(t.Context(), "sqlite:"+first, Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", first, err)
+		}
+		for _, second := range names {
+			if s, err := Open(t.Context(), "sqlite:"+second, Options{}); err == nil {
+				t.Errorf("open as %s and again as %s: %v", first, second, s.Close())
+			} else if !strings.Contains(err.Error(), "in use") {
+				t.Errorf("open as %s, then as %s: %v", first, second, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestANewerSchemaIsRefused(t *testing.T) {
 	w := newWorld(t, Options{})
 	err := w.direct(t.Context(), func(tx *txn) error {
