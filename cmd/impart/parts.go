@@ -185,7 +185,7 @@ func (c *config) apiConfig(p *parts, log *slog.Logger, registry *prometheus.Regi
 func (p *parts) ready(ctx context.Context) []api.Check {
 	checks := []api.Check{
 		check("server", p.drainingError(), "shutting down"),
-		check("store", p.store.Ping(ctx), "does not answer"),
+		p.storeCheck(ctx),
 		check("bus", p.bus.Health(), "carries no wake-ups"),
 		check("gateway", p.gateway.Health(), "takes no connections"),
 		check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"),
@@ -195,6 +195,16 @@ func (p *parts) ready(ctx context.Context) []api.Check {
 			Detail: "sent messages can be lost: the store's " + p.unsafe[0].Name + " should be " + p.unsafe[0].Want})
 	}
 	return checks
+}
+
+// storeCheck only warns while nothing can be written: what is there can still be
+// read, and the next write that succeeds ends the warning.
+func (p *parts) storeCheck(ctx context.Context) api.Check {
+	c := check("store", p.store.Ping(ctx), "does not answer")
+	if c.State == api.OK && p.store.Stats().Failing {
+		c.State, c.Detail = api.Warn, "the last write failed and was refused as UNAVAILABLE: the log says why; is the disk full?"
+	}
+	return c
 }
 
 func (p *parts) drainingError() error {

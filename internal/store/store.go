@@ -326,6 +326,8 @@ type Stats struct {
 	// Slowest is the longest commit of late; windows of Written must overlap by more.
 	Slowest impart.Millis
 	Reads   int64 // read transactions
+	// Failing: the last transaction that was to write could not, as on a full disk.
+	Failing bool
 }
 
 // Size is the number of bytes that ev is counted with in a page: not less than

@@ -258,6 +258,16 @@ func TestADeadDiskIsNotTriedForEachItem(t *testing.T) {
 	if tried := b.count.Load(); tried > 1+maxFailures {
 		t.Errorf("%d inserts were tried", tried)
 	}
+	if !w.Stats().Failing {
+		t.Error("nobody can see that writes fail")
+	}
+	b.armed.Store(false)
+	if _, _, err := w.RemoveMember(t.Context(), "nowhere", "ana", impart.System, w.stamp); !refused(err) {
+		t.Errorf("leaving a conversation that is not there: %v", err)
+	}
+	if w.Stats().Failing {
+		t.Error("writes fail, it says, though the disk is back and one was only refused")
+	}
 	b.armed.Store(false)
 	for i, out := range w.Append(t.Context(), items) {
 		if out.Err != nil || out.Seq != impart.Seq(i+1) {

@@ -71,6 +71,7 @@ func (s *Store) Stats() store.Stats {
 	return store.Stats{
 		Commits: s.commits.Load(), Items: s.items.Load(), Queue: s.queue.len(), Dups: s.dups.Load(),
 		Slowest: impart.Millis((slow + time.Millisecond - 1) / time.Millisecond), Reads: s.reads.Load(),
+		Failing: s.failing.Load(),
 	}
 }
 

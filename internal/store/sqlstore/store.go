@@ -61,6 +61,7 @@ type Store struct {
 	commits, items, dups, reads atomic.Int64
 	began                       atomic.Int64 // when the transaction under way began, in ns; 0: none
 	slow                        slowest
+	failing                     atomic.Bool // the last transaction failed, and not by a refusal
 }
 
 var _ store.Store = (*Store)(nil)

@@ -143,6 +143,7 @@ func (w *writer) transact(ops []*op) (err error, shared bool) {
 	if err != nil {
 		w.caches.clear()
 	}
+	w.s.failing.Store(err != nil && !refused(err))
 	return err, shared
 }
 
