@@ -2,8 +2,13 @@ package gateway
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/pending"
 )
 
@@ -37,4 +42,136 @@ func TestTheLadderFollowsTheMeasuredTime(t *testing.T) {
 	if got := dead.ladder(pending.DefaultLadder); got[0] > maxWait {
 		t.Errorf("unbounded: %v", got)
 	}
+}
+
+// peek looks at what is known of the one connection of a user.
+func (w *world) peek(user impart.UserID, look func(c *conn)) {
+	w.t.Helper()
+	synctest.Wait()
+	conns := w.g.conns.of(user)
+	if len(conns) != 1 {
+		w.t.Fatalf("%s has %d connections", user, len(conns))
+	}
+	conns[0].mu.Lock()
+	defer conns[0].mu.Unlock()
+	look(conns[0])
+}
+
+// A push of what was acknowledged before is waited for by nobody: its time is
+// not that of the next acknowledgement.
+func TestAPushThatWasOvertakenIsNotTimed(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		w.bus.lose.Store(int32(bus.Wake))
+		ana.says("c-ab", "m1", "hi")
+		ben.acks("c-ab", 1)
+		w.bus.lose.Store(0)
+		w.g.hear(bus.Message{Kind: bus.Wake, Conv: "c-ab", From: 1, Head: 1})
+		time.Sleep(10 * time.Second)
+		ana.says("c-ab", "m2", "hi")
+		time.Sleep(50 * time.Millisecond)
+		ben.acks("c-ab", 2)
+		w.peek("u-ben", func(c *conn) {
+			if c.rtt.smoothed != 50*time.Millisecond {
+				t.Errorf("an ack after 50 ms was measured as %v", c.rtt.smoothed)
+			}
+		})
+	})
+}
+
+// Nor is that of one that the device learned of by a retry or a hint (Karn).
+func TestARepeatedPushIsNotTimed(t *testing.T) {
+	for _, ladder := range []pending.Ladder{pending.DefaultLadder, noRetry} {
+		inWorld(t, func(c *Config) { c.Ladder = ladder }, func(w *world) {
+			ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+			ana.says("c-ab", "m1", "hi")
+			time.Sleep(2 * w.g.cfg.Sweep)
+			if n := len(ben.take()); n < 2 {
+				t.Errorf("ben got %d frames", n)
+			}
+			ben.acks("c-ab", 1)
+			w.peek("u-ben", func(c *conn) {
+				if c.rtt != (rtt{}) {
+					t.Errorf("measured: %+v", c.rtt)
+				}
+			})
+			ana.says("c-ab", "m2", "hi") // the next one counts again
+			time.Sleep(time.Millisecond)
+			ben.acks("c-ab", 2)
+			w.peek("u-ben", func(c *conn) {
+				if c.rtt.smoothed != time.Millisecond {
+					t.Errorf("measured: %+v", c.rtt)
+				}
+			})
+		})
+	}
+}
+
+// A former member sees the recall of a message of their time (D8), acknowledges
+// it, and is left alone.
+func TestAFormerMemberCatchesUpWithARecall(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	inWorld(t, func(c *Config) { c.Metrics, c.Ladder = registry, noRetry }, func(w *world) {
+		w.conversation("c-abc", "u-ana", "u-ben", "u-cleo")
+		ana, cleo := w.connect("u-ana", "d"), w.connect("u-cleo", "d")
+		ana.says("c-abc", "m1", "a secret")
+		_, err := w.logic.RemoveMember(w.t.Context(), "c-abc", "u-cleo")
+		must(w.t, err)
+		cleo.wants("event", "event")
+		ana.send(`{"t":"recall","rid":"r","conv":"c-abc","seq":1,"cmid":"r1"}`)
+		if f := cleo.wants("event"); f.ev()["kind"] != "recall" || f.ev().num("seq") != 3 {
+			t.Fatalf("event = %v", f)
+		}
+		time.Sleep(w.g.cfg.Sweep)
+		if f := cleo.wants("hint"); f.num("head") != 3 {
+			t.Fatalf("hint = %v", f)
+		}
+		cleo.acks("c-abc", 3)
+		ana.acks("c-abc", 3)
+		time.Sleep(10 * time.Minute)
+		cleo.wants()
+		asked := counted(t, registry, "im_sweep_asked_total", "")
+		ana.says("c-abc", "m2", "she does not see this")
+		ana.acks("c-abc", 4)
+		time.Sleep(10 * w.g.cfg.Sweep)
+		cleo.wants()
+		if asked = counted(t, registry, "im_sweep_asked_total", "") - asked; asked != 1 {
+			t.Errorf("the store was asked %v times where cleo stands, after one message", asked)
+		}
+	})
+}
+
+// More conversations than are remembered: the device is told of all of them
+// in the end, a part at a time.
+func TestMoreFlowsThanAreRemembered(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Ladder = noRetry }, func(w *world) {
+		const many = maxFlows + 200
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		w.bus.lose.Store(int32(bus.Wake))
+		for i := range many {
+			w.conversation(conversationOf(i), "u-ana", "u-ben")
+			ana.send(`{"t":"send","rid":"r","conv":"%s","cmid":"m%d","body":"x"}`, conversationOf(i), i)
+		}
+		hinted := map[string]bool{}
+		for range 60 {
+			time.Sleep(w.g.cfg.Sweep)
+			for _, f := range ben.only("hint") {
+				hinted[f["conv"].(string)] = true
+				ben.send(`{"t":"ack","rid":"a","conv":"%s","seq":1}`, f["conv"])
+			}
+			w.peek("u-ben", func(c *conn) {
+				if len(c.flows) > maxFlows {
+					t.Fatalf("%d flows are remembered", len(c.flows))
+				}
+			})
+		}
+		if len(hinted) != many {
+			t.Errorf("%d of %d were hinted", len(hinted), many)
+		}
+		w.peek("u-ben", func(c *conn) {
+			if len(c.flows) != 0 || c.more {
+				t.Errorf("%d flows are left, and more is %v", len(c.flows), c.more)
+			}
+		})
+	})
 }
