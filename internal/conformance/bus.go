@@ -20,6 +20,9 @@ import (
 // the package's own tests change it.
 var soon = time.Minute
 
+// quietFor is how long a story listens for what must not come.
+const quietFor = 300 * time.Millisecond
+
 // BusSubject is one bus under test. The suite closes what it has.
 type BusSubject struct {
 	Bus bus.Bus
@@ -83,6 +86,13 @@ func (l *line) listen(b bus.Bus, first func(bus.Message)) *ear {
 		e.changed = make(chan struct{})
 	})
 	return e
+}
+
+// next is closed when one more message has been heard.
+func (e *ear) next() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.changed
 }
 
 // until waits until what was heard satisfies done, and gives a copy of it.
@@ -238,12 +248,15 @@ var busStories = []struct {
 		gone.hears(1)
 		stays.hears(1)
 		gone.cancel()
-		for i := range 100 { // in turns, so that whoever is still told gets to run
-			l.Bus.Publish(l.ctx, wake("c-2", impart.Seq(i)))
-			stays.hears(i + 2)
+		quiet := gone.next()
+		for i := range impart.Seq(100) {
+			l.Bus.Publish(l.ctx, wake("c-2", i))
 		}
-		if heard := gone.hears(1); len(heard) != 1 {
-			l.t.Errorf("after cancel it heard %d messages more", len(heard)-1)
+		stays.hears(101)
+		select {
+		case <-quiet:
+			l.t.Error("it was told more after it had cancelled")
+		case <-time.After(quietFor):
 		}
 		stays.cancel()
 	}},
@@ -339,11 +352,18 @@ var busStories = []struct {
 		if err := l.Bus.Close(); err != nil {
 			l.t.Errorf("close: %v", err)
 		}
+		quiet := e.next()
+		late := l.listen(l.Bus, nil)
+		lateQuiet := late.next()
 		l.Bus.Publish(l.ctx, wake("c", 2))
-		l.Bus.Subscribe(func(bus.Message) { l.t.Error("a closed bus spoke") })()
-		if heard := e.hears(1); len(heard) != 1 {
-			l.t.Errorf("after close it heard %d messages more", len(heard)-1)
+		select {
+		case <-quiet:
+			l.t.Error("a closed bus spoke to who had listened before")
+		case <-lateQuiet:
+			l.t.Error("a closed bus spoke to who came later")
+		case <-time.After(quietFor):
 		}
+		late.cancel()
 		if l.Bus.Health() == nil {
 			l.t.Error("a closed bus says that messages flow")
 		}

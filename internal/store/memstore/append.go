@@ -86,7 +86,7 @@ func (s *Store) appendOne(st *state, a *store.Append) store.Appended {
 // push gives an event the next seq of its conversation.
 func (s *Store) push(c *conversation, ev *impart.Event) {
 	s.coarsen(ev)
-	if !s.breaks[BreakSeqTwice] || s.items.Load()%20 != 19 {
+	if !s.breaks[BreakSeqTwice] || len(c.log)%20 != 19 {
 		c.head++
 	}
 	ev.Seq = c.head
