@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -64,6 +65,10 @@ func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, er
 	if err := migrate(ctx, d.writer, "sqlite"); err != nil {
 		return nil, err
 	}
+	// The log is there by now, and its name is as important as what will be in it.
+	if err := syncFolder(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
 	if d.readers, err = sqlitePool(path, max(4, runtime.GOMAXPROCS(0)), opts.look, "query_only(1)", "cache_size(-8192)"); err != nil {
 		return nil, err
 	}
@@ -92,8 +97,8 @@ func sqlitePool(path string, n int, h hook, pragmas ...string) (*sql.DB, error) 
 // symbolic links: as SQLite keeps its log beside that one, the lock belongs there
 // too, or a second process that comes by another name would not meet it.
 func makeFile(path string) (own string, err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", fmt.Errorf("store: cannot make its folder: %w", err)
+	if err := makeFolder(filepath.Dir(path)); err != nil {
+		return "", err
 	}
 	if err := touch(path); err != nil {
 		return "", err
@@ -101,7 +106,42 @@ func makeFile(path string) (own string, err error) {
 	if own, err = filepath.EvalSymlinks(path); err != nil {
 		return "", fmt.Errorf("store: cannot follow the links to its file: %w", err)
 	}
-	return own, touch(lockName(own))
+	if err := touch(lockName(own)); err != nil {
+		return "", err
+	}
+	return own, nil
+}
+
+// makeFolder makes a folder with those above it, and sees to it that their names
+// are on the disk: a power cut must not take a store away with its folder.
+func makeFolder(folder string) error {
+	var missing []string
+	for name := folder; ; name = filepath.Dir(name) {
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) || name == filepath.Dir(name) {
+			break
+		}
+		missing = append(missing, name)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("store: cannot make its folder: %w", err)
+	}
+	for _, name := range missing {
+		if err := syncFolder(filepath.Dir(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncFolder(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil // it has no such call
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("store: cannot open its folder: %w", err)
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func touch(name string) error {

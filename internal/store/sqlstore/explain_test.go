@@ -48,6 +48,9 @@ func TestEveryQueryGoesByAnIndex(t *testing.T) {
 			continue
 		}
 		tried++
+		if got := planOf(w, query, h.texts[query]); strings.Contains(got, "TEMP B-TREE") {
+			t.Errorf("%s\n\tsorts:\n%s", query, got)
+		}
 		for _, found := range scan.FindAllStringSubmatch(planOf(w, query, h.texts[query]), -1) {
 			reason := ""
 			for start, why := range scans {
@@ -70,6 +73,8 @@ func TestEveryQueryGoesByAnIndex(t *testing.T) {
 func TestHotQueries(t *testing.T) {
 	w := newWorld(t, Options{DedupRetention: true})
 	for query, want := range map[string]string{
+		selectFlow:           "SEARCH c USING PRIMARY KEY (user_id=? AND device_id=? AND conv_id=?)",
+		selectView:           "SEARCH p USING PRIMARY KEY (conv_id=? AND user_id=?)",
 		selectForward:        "sqlite_autoindex_events_1 (conv_id=? AND seq>? AND seq<?)",
 		selectBack:           "sqlite_autoindex_events_1 (conv_id=? AND seq>? AND seq<?)",
 		selectRecallsForward: "INDEX events_recalls (conv_id=? AND seq>? AND seq<?)",

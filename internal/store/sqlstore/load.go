@@ -184,6 +184,11 @@ func scanCursor(r row, i int) *cursorRow {
 	}
 }
 
+// selectFlow looks a row up for each of the user's devices. An inner join could be
+// turned around, into a walk over all cursors that the user has anywhere.
+const selectFlow = "SELECT d.device_id, " + cursorColumns + " FROM devices d LEFT JOIN device_cursors c" +
+	" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ?"
+
 // flow are the cursors of a user in a conversation.
 func (tx *txn) flow(conv impart.ConvID, user impart.UserID) (*flows, error) {
 	key := memberKey{conv, user}
@@ -191,9 +196,10 @@ func (tx *txn) flow(conv impart.ConvID, user impart.UserID) (*flows, error) {
 		return f, nil
 	}
 	f := &flows{devices: map[impart.DeviceID]*cursorRow{}}
-	err := tx.query("SELECT d.device_id, "+cursorColumns+" FROM devices d JOIN device_cursors c"+
-		" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ?", func(r row) error {
-		f.devices[impart.DeviceID(r.str(0))] = scanCursor(r, 1)
+	err := tx.query(selectFlow, func(r row) error {
+		if cur := scanCursor(r, 1); cur != nil {
+			f.devices[impart.DeviceID(r.str(0))] = cur
+		}
 		return nil
 	}, conv, user)
 	if err != nil {

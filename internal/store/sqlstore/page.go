@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -29,24 +30,27 @@ type view struct {
 	conv *convState
 }
 
+const selectView = "SELECT m.epoch, c.conv_id, c.kind, c.history, c.next_seq, c.floor, c.members_version, p.from_seq, p.to_seq FROM meta m" +
+	" LEFT JOIN conversations c ON c.conv_id = ? LEFT JOIN members p ON p.conv_id = c.conv_id AND p.user_id = ?"
+
 // readView reads it; without periods the user sees nothing.
 func readView(s session, conv impart.ConvID, user impart.UserID) (*view, error) {
 	v := &view{}
-	err := s.query("SELECT m.epoch, c.conv_id, c.kind, c.history, c.next_seq, c.floor, c.members_version, p.from_seq, p.to_seq FROM meta m"+
-		" LEFT JOIN conversations c ON c.conv_id = ? LEFT JOIN members p ON p.conv_id = c.conv_id AND p.user_id = ? ORDER BY p.from_seq",
-		func(r row) error {
-			v.epoch = impart.Epoch(r.num(0))
-			if !r.null(1) && v.conv == nil {
-				v.conv = scanConv(r[1:7])
-			}
-			if !r.null(7) {
-				v.periods = append(v.periods, impart.Period{From: r.seq(7), To: r.seq(8)})
-			}
-			return nil
-		}, conv, user)
+	err := s.query(selectView, func(r row) error {
+		v.epoch = impart.Epoch(r.num(0))
+		if !r.null(1) && v.conv == nil {
+			v.conv = scanConv(r[1:7])
+		}
+		if !r.null(7) {
+			v.periods = append(v.periods, impart.Period{From: r.seq(7), To: r.seq(8)})
+		}
+		return nil
+	}, conv, user)
 	if err != nil || len(v.periods) == 0 {
 		return v, err
 	}
+	// Mostly there is one; the database would make a temporary table to sort it.
+	slices.SortFunc(v.periods, func(a, b impart.Period) int { return cmp.Compare(a.From, b.From) })
 	v.head, err = readHead(s, v.conv, v.periods)
 	v.floor = min(v.conv.floor, v.head)
 	return v, err
