@@ -98,11 +98,3 @@ func (c *conn) advanceAll(epoch impart.Epoch, acked []impart.Acked) (done []pend
 	}
 	return done, again
 }
-
-// note logs a failure of the pending set, which only makes things slower.
-func (g *Gateway) note(err error) {
-	if err != nil {
-		g.metrics.pendingFailed.Inc()
-		g.log.Warn("pending set failed; the sweep makes up for it", "err", err)
-	}
-}

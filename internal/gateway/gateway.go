@@ -121,11 +121,13 @@ type Gateway struct {
 	notes   chan bus.Message // receipts and typing; lossy
 	sweepIn chan struct{}    // sweep now
 	since   impart.Millis    // what the next sweep covers; of the sweep loop alone
-	nextID  atomic.Uint64
-	count   atomic.Int64 // connections, with or without hello
-	epoch   atomic.Int64 // as last heard
-	deaf    atomic.Bool  // the bus has missed something that no sweep of heads makes good
-	started time.Time    // what connections were heard is counted from here
+	started time.Time        // when connections were last heard is counted from here
+
+	nextID      atomic.Uint64
+	count       atomic.Int64 // connections, with or without hello
+	epoch       atomic.Int64 // as last heard
+	deaf        atomic.Bool  // the bus has missed something, maybe what no sweep of heads makes good
+	pendingDown atomic.Bool  // the pending set failed when last asked
 
 	ctx         context.Context // ends when the gateway is closed
 	cancel      context.CancelFunc

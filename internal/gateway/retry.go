@@ -86,6 +86,21 @@ func (g *Gateway) pushAgain(ctx context.Context, c *conn, conv impart.ConvID, se
 	return len(mine) == 1 && c.pushEvents(mine)
 }
 
+// note takes the outcome of an operation on the pending set, whose failure only
+// makes things slower. Of a row of failures the first is logged.
+func (g *Gateway) note(err error) {
+	if err == nil {
+		if g.pendingDown.Load() && g.pendingDown.Swap(false) {
+			g.log.Info("the pending set works again")
+		}
+		return
+	}
+	g.metrics.pendingFailed.Inc()
+	if !g.pendingDown.Swap(true) {
+		g.log.Warn("the pending set failed; the sweep makes up for it", "err", err)
+	}
+}
+
 // hint says that the device is behind in a conversation.
 func (c *conn) hint(conv impart.ConvID, head impart.Seq, why string) {
 	frame := wire.Hint{Conv: conv, Head: head, Epoch: c.g.Epoch(), Why: why}

@@ -30,7 +30,6 @@ func (c *conn) greet(hello *wire.Hello) {
 		c.rejectHello(hello.RID, err)
 		return
 	}
-	c.g.resume(welcome.Epoch)
 	outdone, ok := c.bind(hello.RID, welcome)
 	switch {
 	case !ok:
