@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -37,7 +36,7 @@ type Options struct {
 	// NoGroupCommit gives every item a transaction of its own: the yardstick for
 	// group commit, of no use otherwise.
 	NoGroupCommit bool
-	// Now is the store's clock; nil means time.Now.
+	// Now is the store's clock; nil means the machine's, never set back.
 	Now func() impart.Millis
 
 	hook  hook         // before every statement of the writer
@@ -109,7 +108,7 @@ func (o *Options) setDefaults() {
 		o.MaxQueue = 16 << 10
 	}
 	if o.Now == nil {
-		o.Now = func() impart.Millis { return impart.Millis(time.Now().UnixMilli()) }
+		o.Now = startClock()
 	}
 }
 
