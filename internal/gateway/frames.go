@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -23,8 +24,8 @@ const (
 	readAhead = 64 << 10
 	// messageTime is how long one message may take to arrive.
 	messageTime = time.Minute
-	// readBuffer is kept small because every idle connection holds one.
-	readBuffer = 512
+	// readBuffer is lent to a connection while it is read.
+	readBuffer = 4 << 10
 )
 
 // closeError is a reason to close that is sent as a WebSocket status.
@@ -42,6 +43,8 @@ var (
 	errProtocol = &closeError{ws.StatusProtocolError, "WebSocket protocol error"}
 	errFlood    = &closeError{ws.StatusPolicyViolation, "too many control frames or fragments"}
 	errSlow     = &closeError{ws.StatusPolicyViolation, "the message did not arrive in time"}
+	// errDry is no reason to close: a control frame was all there was.
+	errDry = &closeError{}
 	// errClosed is the client's own close frame.
 	errClosed = &closeError{ws.StatusNormalClosure, ""}
 )
@@ -73,8 +76,23 @@ func newFrameReader(source io.Reader, early []byte, peer peer) *frameReader {
 	if len(early) > 0 {
 		source = io.MultiReader(bytes.NewReader(early), source)
 	}
-	return &frameReader{buf: bufio.NewReaderSize(source, readBuffer), peer: peer}
+	r := frameReaders.Get().(*frameReader) //nolint:forcetypeassert // nothing else is in the pool
+	r.buf.Reset(source)
+	r.peer = peer
+	return r
 }
+
+var frameReaders = sync.Pool{New: func() any { return &frameReader{buf: bufio.NewReaderSize(nil, readBuffer)} }}
+
+// release gives the reader back once it is dry, or what is in it does not matter.
+func (r *frameReader) release() {
+	r.buf.Reset(nil)
+	r.peer = nil
+	frameReaders.Put(r)
+}
+
+// dry reports whether everything that was taken off the socket has been read.
+func (r *frameReader) dry() bool { return r.buf.Buffered() == 0 }
 
 // next returns the next text message, of at most limit bytes, which belong to
 // the caller. A *closeError says with which status to close; any other error
@@ -99,6 +117,9 @@ func (r *frameReader) next(limit int) ([]byte, error) {
 		if header.OpCode.IsControl() {
 			if err := r.control(header); err != nil {
 				return nil, err
+			}
+			if fragments == 0 && r.dry() {
+				return nil, errDry
 			}
 			continue
 		}

@@ -36,7 +36,11 @@ func readAll(raw []byte, limit int) (messages []string, peer *heardPeer, err err
 	r := newFrameReader(bytes.NewReader(raw), nil, peer)
 	for {
 		var m []byte
-		if m, err = r.next(limit); err != nil {
+		m, err = r.next(limit)
+		if errors.Is(err, errDry) {
+			continue
+		}
+		if err != nil {
 			return messages, peer, err
 		}
 		messages = append(messages, string(m))

@@ -12,24 +12,51 @@ import (
 // maxGreeting bounds the first frame: before its hello, a peer costs little.
 const maxGreeting = 64 << 10
 
-// receive is the reading goroutine: it takes messages off the socket and leaves
-// their meaning to work. It ends when the connection does.
+// receive is the waiting goroutine, which lives as long as its connection. It
+// stays shallow, so that an idle connection keeps the smallest stack there is
+// and no buffer: what needs more is read, in a goroutine of its own that ends
+// when the socket has run dry.
 func (c *conn) receive(early []byte) {
 	defer c.end()
 	_ = c.nc.SetReadDeadline(time.Now().Add(c.g.cfg.HelloTime))
+	socket := waitable(c.nc)
+	if socket == nil {
+		c.read(early, false)
+		return
+	}
+	goesOn := make(chan bool)
+	for {
+		c.g.sockets.Go(func() { goesOn <- c.read(early, true) })
+		if !<-goesOn {
+			return
+		}
+		early = nil
+		awaitBytes(socket)
+	}
+}
+
+// read takes messages off the socket and leaves their meaning to work. It ends
+// with the connection, or, where somebody waits for more, when there is no more
+// for the moment: then it returns true.
+func (c *conn) read(early []byte, waits bool) (goesOn bool) {
 	reader := newFrameReader(c.nc, early, c)
+	defer reader.release()
 	for {
 		limit, ok := c.waitForRoom()
 		if !ok {
 			c.lastWords(reader)
-			return
+			return false
 		}
-		message, err := reader.next(limit)
-		if err != nil {
+		switch message, err := reader.next(limit); {
+		case err == nil:
+			c.enqueue(message)
+		case !errors.Is(err, errDry):
 			c.readFailed(err)
-			return
+			return false
 		}
-		c.enqueue(message)
+		if waits && reader.dry() {
+			return true
+		}
 	}
 }
 
@@ -92,7 +119,7 @@ func (c *conn) readFailed(err error) {
 // lastWords reads on, to no effect, until the client's close frame.
 func (c *conn) lastWords(reader *frameReader) {
 	for {
-		if _, err := reader.next(maxMessage); err != nil {
+		if _, err := reader.next(maxMessage); err != nil && !errors.Is(err, errDry) {
 			c.finishWriting(err)
 			return
 		}
