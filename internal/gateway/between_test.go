@@ -280,3 +280,33 @@ func TestALostRevocationIsFound(t *testing.T) {
 		})
 	}
 }
+
+// A hello that was held up on its way does not outdo the connection that the
+// device has made since, and has its last words on.
+func TestAHelloThatWasHeldUpDoesNotOutdoANewerConnection(t *testing.T) {
+	var heldUp, pass chan struct{} // made in the bubble that waits on them
+	var first atomic.Bool
+	inWorld(t, func(c *Config) {
+		heldUp, pass = make(chan struct{}), make(chan struct{})
+		verify := c.Verify
+		c.Verify = func(ctx context.Context, token string) (impart.Identity, error) {
+			if first.CompareAndSwap(false, true) {
+				close(heldUp)
+				<-pass
+			}
+			return verify(ctx, token)
+		}
+	}, func(w *world) {
+		older := w.dial()
+		older.send(`{"t":"hello","rid":"h","token":"dev:u-ben","device":"d-phone","install":"i","proto":1}`)
+		<-heldUp
+		newer := w.connect("u-ben", "d-phone")
+		close(pass)
+		if f := older.wants("bye"); f["code"] != "SUPERSEDED" {
+			t.Fatalf("bye = %v", f)
+		}
+		newer.wants()
+		w.connect("u-ana", "d-phone").says("c-ab", "m1", "are you there?")
+		newer.wants("event")
+	})
+}

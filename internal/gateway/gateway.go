@@ -117,6 +117,7 @@ type Gateway struct {
 	log     *slog.Logger
 	metrics *metrics
 	conns   *registry
+	turns   turns
 	wakes   *wakes
 	notes   chan bus.Message // receipts and typing; lossy
 	sweepIn chan struct{}    // sweep now

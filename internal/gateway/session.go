@@ -21,6 +21,11 @@ func (c *conn) greet(hello *wire.Hello) {
 	if !c.introduce(identity, hello.Device) {
 		return
 	}
+	defer c.g.turns.take(identity.User, hello.Device)()
+	if c.isOvertaken() {
+		c.bye(wire.ByeSuperseded, 0)
+		return
+	}
 	welcome, err := c.g.cfg.Logic.Hello(ctx, impart.Hello{
 		Identity: identity, Device: hello.Device, Install: hello.Install, N: hello.N,
 		History: hello.History, Create: c.g.cfg.Create,
@@ -64,6 +69,23 @@ func (c *conn) introduce(identity impart.Identity, device impart.DeviceID) bool 
 	c.issued, c.expires, c.outdone = identity.Issued, identity.Expires, 0
 	c.g.conns.introduce(c)
 	return true
+}
+
+// isOvertaken reports whether the device has said hello on a connection that was
+// made after this one.
+func (c *conn) isOvertaken() bool {
+	for _, other := range c.g.conns.of(c.session.User) {
+		if other.id > c.id && other.isOf(c.session.User, c.session.Device) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *conn) isOf(user impart.UserID, device impart.DeviceID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session.User == user && c.session.Device == device
 }
 
 // bind opens the connection, with the welcome before anything else. outdone: the
