@@ -114,7 +114,8 @@ func (s *Store) firstAttempt(st *state, a *store.Append) (store.Appended, bool) 
 	if s.breaks[BreakUniqueKey] {
 		return store.Appended{}, false
 	}
-	row := st.dedup[s.messageKey(a.Sender, a.CMID)]
+	key := s.messageKey(a.Sender, a.CMID)
+	row := st.dedup[key]
 	if row == nil {
 		if row = s.fromEvents(st, a); row == nil {
 			return store.Appended{}, false
@@ -123,6 +124,7 @@ func (s *Store) firstAttempt(st *state, a *store.Append) (store.Appended, bool) 
 	if !row.equals(a) && !s.breaks[BreakHashCheck] {
 		return refusal(st, impart.Errorf(impart.CMIDReused, "cmid %q was used for another message; make a new one", a.CMID)), true
 	}
+	st.dedup[key] = row // only now: a refused item leaves no trace
 	if !s.breaks[BreakDupWithoutWrite] {
 		row.seen++
 	}
@@ -143,18 +145,16 @@ func digestOf(kind impart.Kind, typ, body string, ext []byte, target impart.Seq)
 	return string(sum[:])
 }
 
-// fromEvents puts back a cleaned dedup row that the log still tells of.
+// fromEvents makes a cleaned dedup row again, if the log still tells of it.
 func (s *Store) fromEvents(st *state, a *store.Append) *dedup {
 	ev := s.logged(st, a.Conv, a.Sender, a.CMID)
 	if ev == nil {
 		return nil
 	}
-	row := &dedup{
+	return &dedup{
 		conv: ev.Conv, seq: ev.Seq, mid: ev.MID, at: ev.At,
 		digest: digestOf(ev.Kind, ev.Type, ev.Body, ev.Ext, ev.Target),
 	}
-	st.dedup[s.messageKey(a.Sender, a.CMID)] = row
-	return row
 }
 
 // logged finds a sender's message in the log of a conversation. It is needed
