@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
@@ -35,18 +36,22 @@ func (s *Store) Append(ctx context.Context, items []store.Append) []store.Append
 // appendOps cuts a call into ops that fit a transaction. The items are copied:
 // the caller may be gone before they are written.
 func (s *Store) appendOps(items []store.Append) []*op {
-	size := s.opts.MaxBatch
+	limit := s.opts.MaxBatch
 	if s.opts.NoGroupCommit {
-		size = 1
+		limit = 1
 	}
 	var ops []*op
 	for len(items) > 0 {
-		n := min(size, len(items))
-		o := &op{appends: append([]store.Append(nil), items[:n]...), appended: make([]store.Appended, n), items: n}
-		for i := range o.appends {
-			o.bytes += len(o.appends[i].Body) + len(o.appends[i].Ext)
+		n, bytes := 0, 0
+		for ; n < min(limit, len(items)); n++ {
+			more := len(items[n].Body) + len(items[n].Ext)
+			if n > 0 && bytes+more > maxBatchBytes {
+				break
+			}
+			bytes += more
 		}
-		ops, items = append(ops, o), items[n:]
+		ops = append(ops, &op{appends: slices.Clone(items[:n]), appended: make([]store.Appended, n), items: n, bytes: bytes})
+		items = items[n:]
 	}
 	return ops
 }

@@ -195,7 +195,7 @@ func BenchmarkLone(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				tx.s.db.keeper.wrote(1)
+				r.db.keeper.committed(c)
 			}
 			return nil
 		})

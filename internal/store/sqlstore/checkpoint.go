@@ -4,32 +4,33 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
+
+	"modernc.org/sqlite"
 )
 
 const (
-	// checkpointFrames is how many pages the write-ahead log takes up, by estimate,
-	// before they are copied into the database file. The more at once, the fewer
-	// pages are copied twice.
-	checkpointFrames = 2000
-	// restartFrames is how long the log may grow before the writer finishes the
+	// checkpointPages is how many pages the write-ahead log takes up before they are
+	// copied into the database file. The more at once, the fewer are copied twice.
+	checkpointPages = 2000
+	// restartPages is how long the log may grow before the writer finishes the
 	// copying itself, so that the log starts again from its beginning: 16 MB, which
 	// a restart after a crash reads in a few dozen milliseconds.
-	restartFrames = 4000
+	restartPages = 4000
 )
 
 // checkpointer copies the write-ahead log into the database file beside the
 // writer, on a connection of its own, so that commits do not wait for it. Alone
 // it would never catch up with a busy writer, and the log would grow for ever;
-// so past restartFrames the writer copies the little that is left.
+// so past restartPages the writer copies the little that is left.
 type checkpointer struct {
 	db   *sql.DB
 	log  *slog.Logger
 	wake chan struct{} // pages may be waiting; closed at the end
 	done chan struct{}
-	// behind holds a token when the log is long and the writer should finish it.
-	behind chan struct{}
+	// long holds a token when the log is long and the writer should finish it.
+	long chan struct{}
 
-	frames int // the writer's estimate since the last wake
+	pages int // that the writer wrote since the last wake
 }
 
 func newCheckpointer(path string, log *slog.Logger) (*checkpointer, error) {
@@ -38,7 +39,7 @@ func newCheckpointer(path string, log *slog.Logger) (*checkpointer, error) {
 		return nil, err
 	}
 	k := &checkpointer{
-		db: db, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}), behind: make(chan struct{}, 1),
+		db: db, log: log, wake: make(chan struct{}, 1), done: make(chan struct{}), long: make(chan struct{}, 1),
 	}
 	go k.run()
 	return k, nil
@@ -49,8 +50,8 @@ func (k *checkpointer) run() {
 	for range k.wake {
 		err := withConn(context.Background(), k.db, func(c *conn) error {
 			length, err := checkpoint(c)
-			if length > restartFrames {
-				signal(k.behind)
+			if length > restartPages {
+				signal(k.long)
 			}
 			return err
 		})
@@ -61,7 +62,7 @@ func (k *checkpointer) run() {
 }
 
 // checkpoint copies what it can without waiting for anybody and says how many
-// frames the log has.
+// pages the log has.
 func checkpoint(s session) (length int64, err error) {
 	err = s.query("PRAGMA wal_checkpoint(PASSIVE)", func(r row) error {
 		length = r.num(1)
@@ -70,25 +71,35 @@ func checkpoint(s session) (length int64, err error) {
 	return length, err
 }
 
-// wrote implements [keeper]. An item dirties about three pages, and a commit a
-// few more.
-func (k *checkpointer) wrote(items int) (behind bool) {
-	k.frames += 4 + 3*items
-	select {
-	case <-k.behind:
-		return true
-	default:
+// committed implements [keeper]. SQLite counts the pages that a connection wrote.
+func (k *checkpointer) committed(c *conn) {
+	counts, ok := c.Conn.(sqlite.DBStatus)
+	if !ok {
+		return
 	}
-	if k.frames >= checkpointFrames {
-		k.frames = 0
+	pages, _, err := counts.Status(sqlite.DBStatusCacheWrite, true)
+	if err != nil {
+		k.log.Warn("pages of the log cannot be counted", "error", err)
+	}
+	if k.pages += pages; k.pages >= checkpointPages {
+		k.pages = 0
 		signal(k.wake)
 	}
-	return false
+}
+
+// behind implements [keeper].
+func (k *checkpointer) behind() bool {
+	select {
+	case <-k.long:
+		return true
+	default:
+		return false
+	}
 }
 
 // catchUp implements [keeper].
 func (k *checkpointer) catchUp(s session) error {
-	k.frames = 0
+	k.pages = 0
 	_, err := checkpoint(s)
 	return err
 }

@@ -22,13 +22,14 @@ type dialect struct {
 	lock io.Closer
 }
 
-// keeper looks after the database's own log. The writer calls it between two
-// transactions, once it has answered the first.
+// keeper looks after the database's own log, for the writer.
 type keeper interface {
-	// wrote tells how many items a transaction wrote, and asks whether the writer
-	// has to help.
-	wrote(items int) (behind bool)
-	// catchUp is that help, on the writer's connection.
+	// committed is told of a transaction, on the connection that made it, before
+	// anybody is answered: it takes no time.
+	committed(c *conn)
+	// behind asks, once everybody is answered, whether the writer has to help, and
+	// catchUp is that help.
+	behind() bool
 	catchUp(s session) error
 	// close ends the keeper's goroutine.
 	close()

@@ -1,8 +1,6 @@
 package sqlstore
 
 import (
-	"bytes"
-
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
@@ -164,11 +162,11 @@ func (p *plan) firstAttempt(a *store.Append, f *facts, key dedupKey) (store.Appe
 	if ev == nil {
 		return store.Appended{}, false, nil
 	}
-	if !sameContent(ev, a) {
+	row = &dedupRow{conv: ev.Conv, seq: ev.Seq, mid: ev.MID, at: ev.At, hash: digest(ev)}
+	if !row.hash.matches(a) {
 		return store.Appended{}, false, cmidReused(a.CMID)
 	}
 	// The row comes back: a duplicate is answered only after a write.
-	row = &dedupRow{conv: ev.Conv, seq: ev.Seq, mid: ev.MID, at: ev.At, hash: contentHash{sum: a.Hash}}
 	p.keys = append(p.keys, newKey{key, *row, false})
 	p.known[key] = row
 	return store.Appended{Seq: ev.Seq, MID: ev.MID, At: ev.At, Dup: true}, true, nil
@@ -176,13 +174,6 @@ func (p *plan) firstAttempt(a *store.Append, f *facts, key dedupKey) (store.Appe
 
 func cmidReused(cmid impart.CMID) error {
 	return impart.Errorf(impart.CMIDReused, "cmid %q was used for another message; make a new one", cmid)
-}
-
-// sameContent compares a stored event with a resend. A recalled one has lost its
-// content; its dedup row is never cleaned, so this is only for a row lost by hand.
-func sameContent(ev *impart.Event, a *store.Append) bool {
-	same := ev.Kind == a.Kind && ev.Type == a.Type && ev.Target == a.Target
-	return same && (ev.Recalled || (ev.Body == a.Body && bytes.Equal(ev.Ext, a.Ext)))
 }
 
 // hasPrev reports whether what the item follows is stored in its conversation.

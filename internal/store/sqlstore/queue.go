@@ -13,6 +13,9 @@ import (
 const (
 	// maxQueueBytes bounds the bodies that wait for a commit, whatever MaxQueue says.
 	maxQueueBytes = 64 << 20
+	// maxBatchBytes bounds the bodies that share a transaction, whatever MaxBatch
+	// says: a long commit keeps everybody waiting.
+	maxBatchBytes = 4 << 20
 	// retryAfter is what OVERLOADED tells a caller to wait: a few commits.
 	retryAfter = 250 * time.Millisecond
 )
@@ -116,19 +119,19 @@ func (q *queue) push(ops []*op) error {
 }
 
 // take removes the ops of the next transaction: whole ones, as many as came, up
-// to about limit items. more is false at the end, when nothing will come.
+// to limit items and maxBatchBytes unless the first alone is larger. more is false at the end, when nothing will come.
 func (q *queue) take(limit int, into []*op) (ops []*op, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	items, n := 0, 0
+	items, bytes, n := 0, 0, 0
 	for _, o := range q.ops {
-		if items > 0 && items+o.items > limit {
+		if items > 0 && (items+o.items > limit || bytes+o.bytes > maxBatchBytes) {
 			break
 		}
 		n++
 		q.items, q.bytes = q.items-o.items, q.bytes-o.bytes
 		if o.state.CompareAndSwap(opWaiting, opTaken) {
-			items += o.items
+			items, bytes = items+o.items, bytes+o.bytes
 			into = append(into, o)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -149,6 +150,28 @@ func TestALargeCallIsCutIntoTransactions(t *testing.T) {
 	}
 	if got := w.Stats().Commits - before; got != 5 {
 		t.Errorf("%d commits for 30 items in batches of 7", got)
+	}
+}
+
+func TestLargeBodiesAreCutIntoTransactionsToo(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.group("c", "ana")
+	before := w.Stats().Commits
+	large := strings.Repeat("x", maxBatchBytes/4)
+	var items []store.Append
+	for i := range 10 {
+		items = append(items, w.msg("ana", "c", impart.CMID(fmt.Sprint(i)), large))
+	}
+	w.must(w.stored(items...))
+	if got := w.Stats().Commits - before; got != 3 {
+		t.Errorf("%d commits for 10 bodies of a quarter of what fits", got)
+	}
+	q := queue{maxItems: 1000, wake: make(chan struct{}, 1)}
+	w.must(q.push([]*op{{items: 1, bytes: 10}, {items: 1, bytes: maxBatchBytes - 10}, {items: 1, bytes: 2 * maxBatchBytes}, {items: 1, bytes: 1}}))
+	for i, want := range []int{2, 1, 1, 0} {
+		if ops, _ := q.take(100, nil); len(ops) != want {
+			t.Errorf("transaction %d has %d ops, want %d", i, len(ops), want)
+		}
 	}
 }
 

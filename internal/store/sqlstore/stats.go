@@ -66,7 +66,7 @@ func (s *Store) Stats() store.Stats {
 	now := time.Now()
 	slow := s.slow.get(now)
 	if began := s.began.Load(); began != 0 {
-		slow = max(slow, now.Sub(time.Unix(0, began)))
+		slow = max(slow, now.Sub(s.opened)-time.Duration(began))
 	}
 	return store.Stats{
 		Commits: s.commits.Load(), Items: s.items.Load(), Queue: s.queue.len(), Dups: s.dups.Load(),

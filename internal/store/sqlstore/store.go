@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -58,7 +59,8 @@ type Store struct {
 	closing error
 
 	commits, items, dups, reads atomic.Int64
-	began                       atomic.Int64 // when the transaction under way began, in ns; 0: none
+	opened                      time.Time
+	began                       atomic.Int64 // when the transaction under way began, in ns after opened, plus 1; 0: none
 	slow                        slowest
 	failing                     atomic.Bool // the last transaction failed, and not by a refusal
 }
@@ -86,7 +88,7 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, db: db, ended: make(chan struct{})}
+	s := &Store{opts: opts, db: db, ended: make(chan struct{}), opened: time.Now()}
 	s.queue = queue{maxItems: opts.MaxQueue, wake: make(chan struct{}, 1)}
 	go (&writer{s: s, caches: newCaches()}).run()
 	if opts.DedupRetention {

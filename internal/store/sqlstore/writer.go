@@ -56,9 +56,8 @@ func (w *writer) run() {
 				close(o.done)
 			}
 		}
-		items := countItems(w.batch)
 		clear(w.batch)
-		if w.s.db.keeper.wrote(items) {
+		if w.s.db.keeper.behind() {
 			w.catchUp()
 		}
 	}
@@ -115,7 +114,7 @@ func (w *writer) alone(o *op, last error) {
 // what became of its commit is not known.
 func (w *writer) transact(ops []*op) (err error, shared bool) {
 	began := time.Now()
-	w.s.began.Store(began.UnixNano())
+	w.s.began.Store(int64(began.Sub(w.s.opened)) + 1)
 	defer w.s.began.Store(0)
 	shared = true
 	err = withConn(context.Background(), w.s.db.writer, func(c *conn) error {
@@ -135,6 +134,7 @@ func (w *writer) transact(ops []*op) (err error, shared bool) {
 			return w.rollback(c, fmt.Errorf("commit: %w", err))
 		}
 		w.s.committed(began)
+		w.s.db.keeper.committed(c)
 		if w.s.opts.after != nil {
 			return w.s.opts.after()
 		}
@@ -145,14 +145,6 @@ func (w *writer) transact(ops []*op) (err error, shared bool) {
 	}
 	w.s.failing.Store(err != nil && !refused(err))
 	return err, shared
-}
-
-func countItems(ops []*op) int {
-	n := 0
-	for _, o := range ops {
-		n += o.items
-	}
-	return n
 }
 
 // rollback undoes the transaction; a connection that cannot is thrown away.
