@@ -49,8 +49,10 @@ type conn struct {
 	issued     impart.Millis
 	expires    impart.Millis
 	inbox      [][]byte
-	inflight   int       // requests read and not answered
-	inBytes    int       // their bytes
+	inflight   int           // requests read and not answered
+	inBytes    int           // their bytes
+	typedIn    impart.ConvID // where and when it last said that somebody is typing
+	typedAt    time.Time
 	spentUntil time.Time // the request budget, as the time at which it is full again
 	flows      map[impart.ConvID]*flow
 	rtt        rtt
@@ -171,7 +173,6 @@ func (c *conn) leave(last ...[]byte) bool {
 	c.stage, c.leaveBy = leaving, now.Add(lingerTime)
 	c.inbox = nil
 	c.room.Broadcast()
-	_ = c.nc.SetReadDeadline(c.leaveBy)
 	_ = c.nc.SetWriteDeadline(now.Add(leaveTime)) // also of a write that is under way
 	c.flushIf(c.out.finish(last...))
 	return true

@@ -434,6 +434,20 @@ func TestTypingGoesToOthersOnly(t *testing.T) {
 	})
 }
 
+func TestTypingIsNotPassedOnMoreOftenThanAnybodyCanRead(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
+		for range 100 {
+			ana.send(`{"t":"typing","conv":"c-ab"}`)
+		}
+		ben.wants("typing")
+		time.Sleep(typingEvery)
+		ana.send(`{"t":"typing","conv":"c-ab"}`)
+		ben.wants("typing")
+		ana.wants()
+	})
+}
+
 func TestAConnectionHasABudget(t *testing.T) {
 	inWorld(t, func(c *Config) { c.MaxRate = 10 }, func(w *world) {
 		ana := w.connect("u-ana", "d-phone")

@@ -250,12 +250,30 @@ func (c *conn) answer(ctx context.Context, r request) (wire.ServerFrame, error) 
 		report, err := logic.Who(ctx, impart.Who{User: c.session.User, Conv: f.Conv, Seq: f.Seq, After: f.After, Limit: limitOf(f.Limit)})
 		return &wire.Whos{RID: r.rid, Conv: f.Conv, Seq: f.Seq, Report: report}, err
 	case *wire.Typing:
+		if !c.mayType(f.Conv, time.Now()) {
+			return nil, nil //nolint:nilnil // what is typed is ephemeral, and has no answer
+		}
 		return nil, logic.Typing(ctx, c.session.User, f.Conv)
 	case *wire.Ping:
 		return &wire.Pong{RID: r.rid}, nil
 	default:
 		return nil, impart.Errorf(impart.BadFrame, "frame %q is not understood", f.T())
 	}
+}
+
+// typingEvery is how often a connection may say that somebody is typing in one
+// conversation: more than that would cost each member a frame and tell nobody
+// anything.
+const typingEvery = 200 * time.Millisecond
+
+func (c *conn) mayType(conv impart.ConvID, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.typedIn == conv && now.Sub(c.typedAt) < typingEvery {
+		return false
+	}
+	c.typedIn, c.typedAt = conv, now
+	return true
 }
 
 func limitOf(limit *int) int {
