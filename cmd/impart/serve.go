@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"os/signal"
 	"syscall"
 	"time"
@@ -92,6 +93,11 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	banner(c, s.url(ln), env)
 	log.Info("serving", "address", s.url(ln), "store", c.Store, "version", buildInfo().String(), "connections", gatewayConns)
 	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
+	stop := make(chan struct{})
+	var trimming sync.WaitGroup
+	trimming.Go(func() { trim(stop) })
+	defer trimming.Wait()
+	defer close(stop)
 	return s.wait(signals)
 }
 

@@ -1,0 +1,24 @@
+package main
+
+import "testing"
+
+func TestMemoryIsGivenBackWhenItIsQuiet(t *testing.T) {
+	const mb = 1 << 20
+	var tr trimmer
+	for i, step := range []struct {
+		now heap
+		due bool
+	}{
+		{heap{allocated: 100 * mb, unused: 50 * mb}, false}, // busy since the start
+		{heap{allocated: 200 * mb, unused: 50 * mb}, false}, // busy
+		{heap{allocated: 201 * mb, unused: 50 * mb}, true},
+		{heap{allocated: 202 * mb, unused: 1 * mb}, false}, // nothing to give
+	} {
+		if got := tr.due(step.now); got != step.due {
+			t.Errorf("look %d: due is %v", i, got)
+		}
+	}
+	if h := heapNow(); h.allocated == 0 {
+		t.Error("the runtime does not say what was allocated: its metrics have other names")
+	}
+}
