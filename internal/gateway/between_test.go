@@ -14,10 +14,11 @@ import (
 // has answered and before the gateway learns of it.
 type between struct {
 	impart.Logic
-	hello, lagging, lags, ranges func()
-	send                         func()                     // before each
-	refuse                       func(impart.Session) error // of Lagging
-	refuseHello                  error                      // the next one
+	hello, lagging, lags, ranges, ack func()
+	compared                          int                        // how often Lagging was asked
+	send                              func()                     // before each
+	refuse                            func(impart.Session) error // of Lagging
+	refuseHello                       error                      // the next one
 }
 
 // settleTime is how long what happens in between is given to spread.
@@ -54,9 +55,16 @@ func (b *between) Lagging(ctx context.Context, s impart.Session, all bool, limit
 			return impart.LaggingPage{}, err
 		}
 	}
+	b.compared++
 	page, err := b.Logic.Lagging(ctx, s, all, limit)
 	b.do(&b.lagging)
 	return page, err
+}
+
+func (b *between) Ack(ctx context.Context, ack impart.Ack) []impart.Acked {
+	acked := b.Logic.Ack(ctx, ack)
+	b.do(&b.ack)
+	return acked
 }
 
 func (b *between) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error) {
@@ -186,6 +194,9 @@ func TestNothingOfAnOlderEpochIsRemembered(t *testing.T) {
 		b.lagging = raise
 		ben.send(`{"t":"sub","rid":"s"}`)
 		forgotten("compared")
+		b.ack = raise
+		ben.send(`{"t":"ack","rid":"a","conv":"c-ab","seq":1}`)
+		forgotten("acknowledged")
 		w.bus.lose.Store(int32(bus.Wake))
 		ana.says("c-ab", "m2", "hi")
 		b.lags = raise
@@ -212,7 +223,7 @@ func TestAReceiptOfAnOlderEpochIsNotPassedOn(t *testing.T) {
 func TestOneSickConnectionStopsNoHints(t *testing.T) {
 	inBetween(t, func(c *Config) { c.Compare = time.Second }, func(w *world, b *between) {
 		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
-		w.connect("u-cleo", "d-sick")
+		w.connect("u-dan", "d-sick")
 		b.refuse = func(s impart.Session) error {
 			if s.Device == "d-sick" {
 				return impart.Errorf(impart.NotFound, "no such device")
@@ -308,5 +319,91 @@ func TestAHelloThatWasHeldUpDoesNotOutdoANewerConnection(t *testing.T) {
 		newer.wants()
 		w.connect("u-ana", "d-phone").says("c-ab", "m1", "are you there?")
 		newer.wants("event")
+	})
+}
+
+// The bus lost that the epoch was raised: whoever reads from the store next
+// learns of it, and tells everybody.
+func TestALostEpochIsFound(t *testing.T) {
+	for name, act := range map[string]func(w *world, ana *client){
+		"by a push":    func(_ *world, ana *client) { ana.says("c-ab", "m2", "hi") },
+		"by a sub":     func(_ *world, ana *client) { ana.send(`{"t":"sub","rid":"s"}`) },
+		"by a sweep":   func(w *world, _ *client) { time.Sleep(w.g.cfg.Sweep) },
+		"by a receipt": func(w *world, ana *client) { ana.send(`{"t":"ack","rid":"a","conv":"c-ab","seq":1}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+				w.bus.lose.Store(int32(bus.EpochRaised))
+				ana.says("c-ab", "m1", "hi")
+				time.Sleep(2 * w.g.cfg.Sweep) // no sweep of heads comes back to it
+				ben.take()
+				_, err := w.logic.RaiseEpoch(w.t.Context())
+				must(w.t, err)
+				ben.wants()
+				act(w, ana)
+				if hints := ben.only("hint"); len(hints) != 1 || hints[0]["why"] != "resume" {
+					t.Errorf("hints: %v", hints)
+				}
+				time.Sleep(time.Minute)
+				for _, f := range ben.only("hint") {
+					if f.num("head") == 1 {
+						t.Errorf("a flow of the older epoch lives on: %v", f)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Nobody needs the bus to close the older of two connections of one node.
+func TestALostTakeoverIsNoticedHere(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.bus.lose.Store(int32(bus.Takeover))
+		tablet := w.connect("u-ben", "d-tablet")
+		older, newer := w.connect("u-ben", "d"), w.connect("u-ben", "d")
+		older.wants("bye")
+		newer.wants()
+		tablet.wants()
+	})
+}
+
+// Tokens that were issued after the revocation stay good.
+func TestARevocationHasATime(t *testing.T) {
+	verify := func(ctx context.Context, token string) (impart.Identity, error) {
+		id, err := devToken(ctx, token)
+		id.Issued = impart.Millis(time.Now().UnixMilli())
+		return id, err
+	}
+	inWorld(t, func(c *Config) { c.Verify = verify }, func(w *world) {
+		before := w.connect("u-ben", "d-1")
+		time.Sleep(time.Second)
+		at := impart.Millis(time.Now().UnixMilli())
+		after := w.connect("u-ben", "d-2")
+		w.g.hear(bus.Message{Kind: bus.Revoked, User: "u-ben", At: at})
+		before.wants("bye")
+		after.wants()
+		w.g.hear(bus.Message{Kind: bus.Revoked, User: "u-ben"}) // disabled
+		after.wants("bye")
+	})
+}
+
+// A receipt goes to every subscribed member's connection but its own.
+func TestReceiptsFindTheirWay(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		tablet, quiet := w.connect("u-ben", "d-tablet"), w.said("u-ben", "d-quiet")
+		quiet.wants("welcome")
+		ana.says("c-ab", "m1", "hi")
+		ben.wants("event")
+		tablet.wants("event")
+		ben.send(`{"t":"read","rid":"r","conv":"c-ab","seq":1}`)
+		ben.wants("readed")
+		for _, cl := range []*client{ana, tablet} {
+			if f := cl.wants("receipt"); f.num("read") != 1 || f["user"] != "u-ben" {
+				t.Errorf("receipt = %v", f)
+			}
+		}
+		quiet.wants()
 	})
 }

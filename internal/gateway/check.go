@@ -74,7 +74,6 @@ func (c *conn) checked() {
 
 // compare reads all that the device lacks (or, with all, every conversation).
 func (c *conn) compare(ctx context.Context, all bool) (impart.LaggingPage, error) {
-	before := c.heads()
 	page, err := c.g.cfg.Logic.Lagging(ctx, c.session, all, maxSubbed)
 	if err != nil {
 		return page, err
@@ -87,7 +86,6 @@ func (c *conn) compare(ctx context.Context, all bool) (impart.LaggingPage, error
 	}
 	c.more = page.More
 	for _, state := range page.Convs {
-		delete(before, state.Conv)
 		if state.Head <= state.Delivered {
 			continue
 		}
@@ -96,26 +94,7 @@ func (c *conn) compare(ctx context.Context, all bool) (impart.LaggingPage, error
 			f.delivered = max(f.delivered, state.Delivered)
 		}
 	}
-	if !page.More && !all {
-		for conv, head := range before {
-			if f := c.flows[conv]; f != nil {
-				f.delivered = max(f.delivered, head)
-			}
-		}
-	}
 	return page, nil
-}
-
-// heads are those of all flows. What is pushed while the store is read is not in
-// its answer, and a flow that is in neither has caught up.
-func (c *conn) heads() map[impart.ConvID]impart.Seq {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	heads := make(map[impart.ConvID]impart.Seq, len(c.flows))
-	for conv, f := range c.flows {
-		heads[conv] = f.head
-	}
-	return heads
 }
 
 // nextCheck spreads the checks of connections that came together.

@@ -9,7 +9,7 @@ import (
 
 // resume takes note of the store's epoch. When it was raised, every connection is
 // told that histories may have been rewritten, and what was known of its cursors
-// is void.
+// is void. Retries of forgotten flows find that out by themselves.
 func (g *Gateway) resume(epoch impart.Epoch) {
 	for {
 		old := g.epoch.Load()
@@ -27,7 +27,6 @@ func (g *Gateway) resume(epoch impart.Epoch) {
 		said := c.stage == open
 		c.mu.Unlock()
 		if said {
-			g.note(g.cfg.Pending.Drop(g.ctx, c.id))
 			c.hint("", 0, wire.WhyResume)
 		}
 	}

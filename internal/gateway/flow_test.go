@@ -131,6 +131,7 @@ func TestAFormerMemberCatchesUpWithARecall(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		cleo.wants()
 		asked := counted(t, registry, "im_sweep_asked_total", "")
+		time.Sleep(w.g.cfg.Sweep - time.Second) // the windows of two sweeps have what comes now
 		ana.says("c-abc", "m2", "she does not see this")
 		ana.acks("c-abc", 4)
 		time.Sleep(10 * w.g.cfg.Sweep)
@@ -144,7 +145,7 @@ func TestAFormerMemberCatchesUpWithARecall(t *testing.T) {
 // More conversations than are remembered: the device is told of all of them
 // in the end, a part at a time.
 func TestMoreFlowsThanAreRemembered(t *testing.T) {
-	inWorld(t, func(c *Config) { c.Ladder = noRetry }, func(w *world) {
+	inWorld(t, func(c *Config) { c.Ladder, c.Compare = noRetry, time.Hour }, func(w *world) {
 		const many = maxFlows + 200
 		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
 		w.bus.lose.Store(int32(bus.Wake))
@@ -155,7 +156,11 @@ func TestMoreFlowsThanAreRemembered(t *testing.T) {
 		hinted := map[string]bool{}
 		for range 60 {
 			time.Sleep(w.g.cfg.Sweep)
-			for _, f := range ben.only("hint") {
+			hints := ben.only("hint")
+			if len(hints) > maxHints {
+				t.Errorf("%d hints in one sweep", len(hints))
+			}
+			for _, f := range hints {
 				hinted[f["conv"].(string)] = true
 				ben.send(`{"t":"ack","rid":"a","conv":"%s","seq":1}`, f["conv"])
 			}
@@ -173,5 +178,87 @@ func TestMoreFlowsThanAreRemembered(t *testing.T) {
 				t.Errorf("%d flows are left, and more is %v", len(c.flows), c.more)
 			}
 		})
+	})
+}
+
+// Only a cursor that moves starts attempts anew, and a partial move does (D10).
+func TestAnAckThatMovesNothingStartsNothing(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Sweep = time.Hour }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ben.acks("c-ab", 0)
+		ana.says("c-ab", "m1", "hi")
+		ana.says("c-ab", "m2", "hi")
+		time.Sleep(time.Minute)
+		ben.wants("event", "event", "hint", "hint", "hint")
+		ben.acks("c-ab", 0)
+		time.Sleep(time.Minute)
+		ben.wants()
+		ben.acks("c-ab", 1)
+		time.Sleep(time.Minute)
+		ben.wants("event", "event", "event")
+		ben.acks("c-ab", 2)
+		if n, _ := w.g.cfg.Pending.Len(w.t.Context()); n != 0 {
+			t.Errorf("%d flows are pending", n)
+		}
+	})
+}
+
+// A device that was hinted less and less, and then moves a part of the way, is
+// hinted at the next sweep.
+func TestAMovedCursorIsHintedSoon(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Ladder, c.Heartbeat = noRetry, time.Hour }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ana.says("c-ab", "m1", "hi")
+		ana.says("c-ab", "m2", "hi")
+		time.Sleep(10 * time.Minute)
+		ben.acks("c-ab", 1)
+		time.Sleep(2 * w.g.cfg.Sweep)
+		if hints := ben.only("hint"); len(hints) == 0 {
+			t.Error("no hint")
+		}
+	})
+}
+
+// A wake-up that comes late, of what is long known, takes nothing back.
+func TestALateWakeTakesNothingBack(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Ladder = noRetry }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ana.says("c-ab", "m1", "hi")
+		ana.says("c-ab", "m2", "hi")
+		ben.take()
+		w.g.hear(bus.Message{Kind: bus.Wake, Conv: "c-ab", From: 1, Head: 1})
+		ben.acks("c-ab", 1)
+		w.peek("u-ben", func(c *conn) {
+			if f := c.flows["c-ab"]; f.head != 2 || !f.lags() {
+				t.Errorf("%+v", *f)
+			}
+		})
+	})
+}
+
+// What was pushed a moment before the sweep may just be on its way back.
+func TestAFreshPushIsNotHinted(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		time.Sleep(time.Until(w.g.started.Add(3*w.g.cfg.Sweep - freshness/2)))
+		ana.says("c-ab", "m1", "hi")
+		time.Sleep(freshness)
+		ben.wants("event")
+	})
+}
+
+// Flows that are due together are all tried, however many.
+func TestAllDueFlowsAreTried(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Sweep = time.Hour }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		for i := range 2*scanLimit + 1 {
+			w.conversation(conversationOf(i), "u-ana", "u-ben")
+			ana.send(`{"t":"send","rid":"r","conv":"%s","cmid":"m%d","body":"x"}`, conversationOf(i), i)
+		}
+		ben.take()
+		time.Sleep(time.Second + scanEvery)
+		if again := ben.only("event"); len(again) != 2*scanLimit+1 {
+			t.Errorf("%d were tried", len(again))
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -83,12 +84,6 @@ func TestARevokedClientCannotStay(t *testing.T) {
 		"begins one when all is said":   func(cl *client) { time.AfterFunc(time.Second, func() { _, _ = cl.nc.Write(partOfMessage) }) },
 		"ends one and begins another one": func(cl *client) {
 			time.AfterFunc(time.Second, func() { cl.send(`{}`); _, _ = cl.nc.Write(partOfMessage) })
-		},
-		"reads nothing": func(cl *client) {
-			<-cl.gate
-			cl.send(`{"t":"ping","rid":"1"}`)
-			time.Sleep(time.Second) // the server is in the middle of writing the pong
-			time.AfterFunc(lingerTime, func() { cl.gate <- struct{}{} })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,6 +226,114 @@ func TestAGoodbyeIsCountedOnce(t *testing.T) {
 		}
 		if n := counted(t, registry, "im_error_total", string(impart.Unauthenticated)); n != 1 {
 			t.Errorf("%v refusals are counted", n)
+		}
+	})
+}
+
+// One who reads nothing, or too slowly, does not stay longer.
+func TestARevokedClientMustRead(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		every time.Duration // one byte
+		stays time.Duration
+	}{{"nothing", time.Hour, leaveTime}, {"slowly", time.Second / 2, lingerTime}} {
+		t.Run(c.name, func(t *testing.T) {
+			inWorld(t, nil, func(w *world) {
+				ben := w.stuck("u-ben", c.every)
+				ben.send(`{"t":"ping","rid":"1"}`)
+				time.Sleep(time.Millisecond) // the server is in the middle of writing the pong
+				w.g.revoke("u-ben", 0)
+				time.Sleep(c.stays + time.Second)
+				if w.g.Connections() != 0 {
+					t.Error("the connection is still there")
+				}
+			})
+		})
+	}
+}
+
+// stuck connects and from then on reads a byte now and then.
+func (w *world) stuck(user string, every time.Duration) *client {
+	w.t.Helper()
+	cl := w.connect(user, "d")
+	<-cl.gate // one frame more is read as a whole
+	cl.send(`{"t":"ping","rid":"0"}`)
+	cl.wants("pong")
+	stop := make(chan struct{})
+	w.t.Cleanup(func() { close(stop); cl.gate <- struct{}{} })
+	go func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(every):
+			}
+			if _, err := cl.nc.Read(make([]byte, 1)); err != nil {
+				return
+			}
+		}
+	}()
+	return cl
+}
+
+// A socket that takes no byte for a minute is given up; a slow one is not.
+func TestASlowReaderIsNoDeadOne(t *testing.T) {
+	for every, stays := range map[time.Duration]bool{stallTime - time.Second: true, time.Hour: false} {
+		inWorld(t, func(c *Config) { c.Heartbeat = time.Hour }, func(w *world) {
+			ben := w.stuck("u-ben", every)
+			ben.send(`{"t":"ping","rid":"1"}`)
+			time.Sleep(5 * stallTime)
+			if there := w.g.Connections() == 1; there != stays {
+				t.Errorf("one byte in %v: still there is %v", every, there)
+			}
+		})
+	}
+}
+
+func TestNothingIsOwedToAConnectionThatEnded(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ana.says("c-ab", "m1", "hi")
+		_ = ben.nc.Close()
+		_ = ana.nc.Close()
+		synctest.Wait()
+		if n, err := w.g.cfg.Pending.Len(w.t.Context()); n != 0 || err != nil {
+			t.Errorf("%d flows are pending: %v", n, err)
+		}
+	})
+}
+
+// What is sent during a drain is not read, so that the client knows that it was
+// not handled.
+func TestADrainReadsNoMoreRequests(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		ana := w.connect("u-ana", "d")
+		turns := make(chan struct{})
+		b.send = func() { <-turns }
+		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
+		drained := make(chan error)
+		go func() { drained <- w.g.Drain(w.t.Context()) }()
+		synctest.Wait()
+		read := ana.writes(`{"t":"ping"}`, `{"t":"ping"}`, `{"t":"ping"}`)
+		if n := read(); n > 1 { // the reader was waiting for one
+			t.Errorf("%d requests were read", n)
+		}
+		close(turns)
+		must(w.t, <-drained)
+	})
+}
+
+// A drain ends when its time is up.
+func TestADrainHasAnEnd(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		ana := w.connect("u-ana", "d")
+		b.send = func() { time.Sleep(10 * time.Second) }
+		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
+		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		if err := w.g.Drain(ctx); err == nil || time.Since(start) > time.Second {
+			t.Errorf("drained in %v: %v", time.Since(start), err)
 		}
 	})
 }
