@@ -44,9 +44,6 @@ func (s *Service) checkSend(send *impart.Send) error {
 	if err := impart.CheckID("cmid", string(send.CMID), impart.MaxCMID); err != nil {
 		return err
 	}
-	if send.Prev == send.CMID {
-		return impart.Errorf(impart.BadFrame, "prev is the message itself: it can never be stored before it")
-	}
 	if len(send.Body) > s.cfg.MaxBody {
 		return impart.Errorf(impart.TooLarge, "body is %d bytes, at most %d are allowed", len(send.Body), s.cfg.MaxBody)
 	}

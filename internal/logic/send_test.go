@@ -169,7 +169,6 @@ func TestOneBadSendFailsAlone(t *testing.T) { // D13
 		"unknown conversation":   {func(s *impart.Send) { s.Conv = "nowhere" }, impart.NotMember},
 		"stranger":               {func(s *impart.Send) { s.Sender = eve }, impart.NotMember},
 		"no sender":              {func(s *impart.Send) { s.Sender = "" }, impart.BadFrame},
-		"prev is itself":         {func(s *impart.Send) { s.Prev = s.CMID }, impart.BadFrame},
 		"no cmid":                {func(s *impart.Send) { s.CMID = "" }, impart.BadFrame},
 		"long cmid":              {func(s *impart.Send) { s.CMID = impart.CMID(strings.Repeat("x", 65)) }, impart.BadFrame},
 		"control in cmid":        {func(s *impart.Send) { s.CMID = "a\nb" }, impart.BadFrame},
