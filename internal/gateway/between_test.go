@@ -18,6 +18,7 @@ type between struct {
 	compared                          int                        // how often Lagging was asked
 	send                              func()                     // before each
 	refuse                            func(impart.Session) error // of Lagging
+	refuseAuthorize                   error                      // the next one
 	refuseHello                       error                      // the next one
 }
 
@@ -40,6 +41,14 @@ func (b *between) Hello(ctx context.Context, h impart.Hello) (impart.Welcome, er
 	welcome, err := b.Logic.Hello(ctx, h)
 	b.do(&b.hello)
 	return welcome, err
+}
+
+func (b *between) Authorize(ctx context.Context, id impart.Identity) error {
+	if err := b.refuseAuthorize; err != nil {
+		b.refuseAuthorize = nil
+		return err
+	}
+	return b.Logic.Authorize(ctx, id)
 }
 
 func (b *between) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
@@ -272,7 +281,7 @@ func TestAFailedSubIsMadeGood(t *testing.T) {
 // the bus says that it missed something.
 func TestALostRevocationIsFound(t *testing.T) {
 	for _, told := range []bool{false, true} {
-		inWorld(t, nil, func(w *world) {
+		inBetween(t, nil, func(w *world, b *between) {
 			ana, ben := w.connect("u-ana", "d-phone"), w.said("u-ben", "d-phone") // without a sub
 			ben.wants("welcome")
 			w.bus.lose.Store(int32(bus.Revoked))
@@ -280,6 +289,7 @@ func TestALostRevocationIsFound(t *testing.T) {
 			must(w.t, err)
 			wait := 3 * w.g.cfg.Compare / 2
 			if told {
+				b.refuseAuthorize = impart.Errorf(impart.Unavailable, "not now; the next sweep tries again")
 				w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Missed})
 				wait = 0
 			}

@@ -262,3 +262,16 @@ func TestAllDueFlowsAreTried(t *testing.T) {
 		}
 	})
 }
+
+// Attempts end with what the sweep learned of a cursor that moved elsewhere.
+func TestAFlowThatCaughtUpElsewhereIsNotTried(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ana.says("c-ab", "m1", "hi")
+		w.logic.Ack(w.t.Context(), impart.Ack{Session: w.g.conns.of("u-ben")[0].session, Items: []impart.AckItem{{Conv: "c-ab", Seq: 1}}})
+		time.Sleep(w.g.cfg.Sweep + time.Second)
+		ben.wants("event", "event", "event")
+		time.Sleep(time.Minute)
+		ben.wants()
+	})
+}

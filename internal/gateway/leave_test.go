@@ -293,13 +293,21 @@ func TestASlowReaderIsNoDeadOne(t *testing.T) {
 func TestNothingIsOwedToAConnectionThatEnded(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
-		ana.says("c-ab", "m1", "hi")
-		_ = ben.nc.Close()
-		_ = ana.nc.Close()
-		synctest.Wait()
-		if n, err := w.g.cfg.Pending.Len(w.t.Context()); n != 0 || err != nil {
-			t.Errorf("%d flows are pending: %v", n, err)
+		owed := func(want int, when string) {
+			t.Helper()
+			synctest.Wait()
+			if n, err := w.g.cfg.Pending.Len(w.t.Context()); n != want || err != nil {
+				t.Errorf("%s: %d flows are pending, want %d: %v", when, n, want, err)
+			}
 		}
+		ana.says("c-ab", "m1", "hi")
+		owed(2, "sent")
+		ben.acks("c-ab", 1)
+		owed(1, "acknowledged by one")
+		ana.says("c-ab", "m2", "hi")
+		owed(2, "sent again")
+		_, _ = ben.nc.Close(), ana.nc.Close()
+		owed(0, "gone")
 	})
 }
 

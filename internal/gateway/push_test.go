@@ -110,6 +110,10 @@ func TestASecondSubChangesNothing(t *testing.T) {
 		ana.says("c-ab", "m1", "hi")
 		ben.wants("event")
 		ben.acks("c-ab", 1)
+		time.Sleep(w.g.cfg.Sweep)
+		if b.compared != 3 {
+			t.Errorf("three subs read the store %d times", b.compared)
+		}
 		compared := b.compared
 		time.Sleep(time.Hour)
 		if n := b.compared - compared; n < 2*13 || n > 2*40 {

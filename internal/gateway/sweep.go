@@ -162,10 +162,7 @@ func (c *conn) learn(a ask, lag impart.Lag, epoch impart.Epoch, now time.Time) {
 	f.raise(lag.Delivered+1, lag.Head, now)
 	f.delivered = max(f.delivered, lag.Delivered)
 	f.checked = max(f.checked, a.head)
-	switch {
-	case !f.lags():
-		f.since = now
-	case f.head > known:
+	if f.lags() && f.head > known {
 		f.since = time.Time{} // whoever should have pushed it did not: hint now
 	}
 }
