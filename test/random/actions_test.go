@@ -19,7 +19,7 @@ type action struct {
 // actions are the steps of a schedule.
 var actions = []action{
 	{30, post}, {10, burst}, {6, join}, {6, leave}, {6, cut}, {4, away}, {5, recall}, {3, reinstall}, {3, rollBack},
-	{6, resend}, {4, askTooMuch}, {5, mixedBatch}, {3, collide}, {3, outOfOrder}, {3, losePushes}, {2, raiseEpoch}, {4, crash}, {8, rest},
+	{6, resend}, {4, askTooMuch}, {4, ackBack}, {5, mixedBatch}, {3, collide}, {3, outOfOrder}, {3, losePushes}, {2, raiseEpoch}, {4, crash}, {8, rest},
 }
 
 // step draws and takes one step.
@@ -172,6 +172,27 @@ func askTooMuch(w *world) {
 		f, ok := w.ask(c, rid, map[string]any{"t": "ack", "rid": rid, "conv": "c-all", "seq": seq})
 		if ok && f.Str("code") != "CURSOR_AHEAD" {
 			w.fail("D4: an ack of %d was answered %s", seq, f.Object)
+		}
+	}
+}
+
+// ackBack acknowledges less than before (D4).
+func ackBack(w *world) {
+	c := w.probe(pick(w, w.users))
+	if c == nil {
+		return
+	}
+	defer c.Close()
+	w.made++
+	sent, ok := w.ask(c, "s", map[string]any{"t": "send", "rid": "s", "conv": "c-all", "cmid": fmt.Sprint("back-", w.made), "body": w.body()})
+	if !ok || sent.T() != "sent" {
+		return
+	}
+	for i, seq := range []int64{sent.Int("seq"), sent.Int("seq") - 1} {
+		rid := fmt.Sprint("k", i)
+		f, ok := w.ask(c, rid, map[string]any{"t": "ack", "rid": rid, "conv": "c-all", "seq": seq})
+		if ok && f.T() == "acked" && f.Int("delivered") < sent.Int("seq") {
+			w.fail("D4: after an ack of %d, one of %d was answered %s", sent.Int("seq"), seq, f.Object)
 		}
 	}
 }

@@ -51,7 +51,8 @@ type Device struct {
 
 // convLog is what the device durably holds of one conversation.
 type convLog struct {
-	events map[int64]Event
+	events   map[int64]Event
+	recalled map[int64]bool // targets of the recalls among them
 	// cursor: everything visible up to here is stored. acked <= cursor is what the server has confirmed.
 	cursor, acked int64
 }
@@ -261,7 +262,7 @@ func (d *Device) Clone() *Device {
 	}
 	for conv, l := range d.logs {
 		kept := *l
-		kept.events = maps.Clone(l.events)
+		kept.events, kept.recalled = maps.Clone(l.events), maps.Clone(l.recalled)
 		c.logs[conv] = &kept
 	}
 	return c
@@ -273,7 +274,7 @@ func (d *Device) Dials() int { d.mu.Lock(); defer d.mu.Unlock(); return d.dials 
 func (d *Device) log(conv string) *convLog {
 	l := d.logs[conv]
 	if l == nil {
-		l = &convLog{events: map[int64]Event{}}
+		l = &convLog{events: map[int64]Event{}, recalled: map[int64]bool{}}
 		d.logs[conv] = l
 	}
 	return l
@@ -285,8 +286,12 @@ func (d *Device) store(ev Event) {
 	if _, known := l.events[ev.Seq]; known {
 		return
 	}
+	if l.recalled[ev.Seq] { // a resend's "sent" can come after the recall of what it says
+		ev.Recalled, ev.Body, ev.Ext = true, "", ""
+	}
 	l.events[ev.Seq] = ev
 	if ev.Kind == "recall" {
+		l.recalled[ev.Target] = true
 		if target, ok := l.events[ev.Target]; ok {
 			target.Recalled, target.Body, target.Ext = true, "", ""
 			l.events[ev.Target] = target
