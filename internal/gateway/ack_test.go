@@ -12,7 +12,7 @@ import (
 func (cl *client) together(b *between, texts ...string) map[string]frame {
 	cl.w.t.Helper()
 	turn := make(chan struct{})
-	b.send = func() { <-turn }
+	b.send.set(func() { <-turn })
 	cl.send(`{"t":"send","rid":"first","conv":"c-ab","cmid":"first","body":"x"}`)
 	synctest.Wait()
 	for _, text := range texts {

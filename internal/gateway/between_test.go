@@ -14,77 +14,90 @@ import (
 // has answered and before the gateway learns of it.
 type between struct {
 	impart.Logic
-	hello, lagging, lags, ranges, ack func()
-	compared                          int                        // how often Lagging was asked
-	send                              func()                     // before each
-	refuse                            func(impart.Session) error // of Lagging
-	refuseAuthorize                   error                      // the next one
-	refuseHello                       error                      // the next one
+	hello, lagging, lags, ranges, ack slot[func()]
+	send                              slot[func()]                     // before each
+	refuse                            slot[func(impart.Session) error] // of Lagging
+	refuseAuthorize, refuseHello      slot[error]                      // the next one
+	compared                          atomic.Int64                     // how often Lagging was asked
+}
+
+// slot holds what a story sets while the gateway runs.
+type slot[T any] struct{ value atomic.Pointer[T] }
+
+func (s *slot[T]) set(value T) { s.value.Store(&value) }
+
+func (s *slot[T]) get() (value T) { return valueOf(s.value.Load()) }
+
+// once gives the value for the last time.
+func (s *slot[T]) once() T { return valueOf(s.value.Swap(nil)) }
+
+func valueOf[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
 }
 
 // settleTime is how long what happens in between is given to spread.
 const settleTime = 10 * time.Millisecond
 
-func (b *between) do(what *func()) {
-	if f := *what; f != nil {
-		*what = nil
+func do(what *slot[func()]) {
+	if f := what.once(); f != nil {
 		f()
 		time.Sleep(settleTime)
 	}
 }
 
 func (b *between) Hello(ctx context.Context, h impart.Hello) (impart.Welcome, error) {
-	if err := b.refuseHello; err != nil {
-		b.refuseHello = nil
+	if err := b.refuseHello.once(); err != nil {
 		return impart.Welcome{}, err
 	}
 	welcome, err := b.Logic.Hello(ctx, h)
-	b.do(&b.hello)
+	do(&b.hello)
 	return welcome, err
 }
 
 func (b *between) Authorize(ctx context.Context, id impart.Identity) error {
-	if err := b.refuseAuthorize; err != nil {
-		b.refuseAuthorize = nil
+	if err := b.refuseAuthorize.once(); err != nil {
 		return err
 	}
 	return b.Logic.Authorize(ctx, id)
 }
 
 func (b *between) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
-	if b.send != nil {
-		b.send()
+	if wait := b.send.get(); wait != nil {
+		wait()
 	}
 	return b.Logic.Send(ctx, sends)
 }
 
 func (b *between) Lagging(ctx context.Context, s impart.Session, all bool, limit int) (impart.LaggingPage, error) {
-	if b.refuse != nil {
-		if err := b.refuse(s); err != nil {
+	if refuse := b.refuse.get(); refuse != nil {
+		if err := refuse(s); err != nil {
 			return impart.LaggingPage{}, err
 		}
 	}
-	b.compared++
+	b.compared.Add(1)
 	page, err := b.Logic.Lagging(ctx, s, all, limit)
-	b.do(&b.lagging)
+	do(&b.lagging)
 	return page, err
 }
 
 func (b *between) Ack(ctx context.Context, ack impart.Ack) []impart.Acked {
 	acked := b.Logic.Ack(ctx, ack)
-	b.do(&b.ack)
+	do(&b.ack)
 	return acked
 }
 
 func (b *between) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error) {
 	lags, err := b.Logic.Lags(ctx, queries)
-	b.do(&b.lags)
+	do(&b.lags)
 	return lags, err
 }
 
 func (b *between) Range(ctx context.Context, conv impart.ConvID, from, through impart.Seq) (impart.Range, error) {
 	part, err := b.Logic.Range(ctx, conv, from, through)
-	b.do(&b.ranges)
+	do(&b.ranges)
 	return part, err
 }
 
@@ -113,10 +126,10 @@ func (w *world) said(user, device string) *client {
 // open.
 func TestARevocationDuringTheHelloIsHeard(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
-		b.hello = func() {
+		b.hello.set(func() {
 			_, err := w.logic.RevokeUser(w.t.Context(), "u-ben")
 			must(w.t, err)
-		}
+		})
 		ben := w.said("u-ben", "d-phone")
 		if f := ben.wants("bye"); f["code"] != "REVOKED" {
 			t.Fatalf("bye = %v", f)
@@ -128,10 +141,10 @@ func TestARevocationDuringTheHelloIsHeard(t *testing.T) {
 // The device says hello on another node at the same time, and later.
 func TestATakeoverDuringTheHelloIsHeard(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
-		b.hello = func() {
+		b.hello.set(func() {
 			w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Takeover, User: "u-ben", Device: "d-tablet", Session: 99})
 			w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Takeover, User: "u-ben", Device: "d-phone", Session: 99})
-		}
+		})
 		ben := w.said("u-ben", "d-phone")
 		if f := ben.wants("welcome", "bye"); f["code"] != "SUPERSEDED" {
 			t.Fatalf("bye = %v", f)
@@ -143,11 +156,11 @@ func TestATakeoverDuringTheHelloIsHeard(t *testing.T) {
 func TestAnEpochRaisedDuringTheHelloIsTold(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		var epoch impart.Epoch
-		b.hello = func() {
+		b.hello.set(func() {
 			var err error
 			epoch, err = w.logic.RaiseEpoch(w.t.Context())
 			must(w.t, err)
-		}
+		})
 		ben := w.said("u-ben", "d-phone")
 		if f := ben.wants("welcome", "hint"); f["why"] != "resume" || f.num("epoch") != impart.Seq(epoch) {
 			t.Fatalf("hint = %v", f)
@@ -160,7 +173,7 @@ func TestAnEpochRaisedDuringTheHelloIsTold(t *testing.T) {
 func TestAHelloThatFailedMayBeRepeated(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		cl := w.dial()
-		b.refuseHello = impart.Errorf(impart.Unavailable, "the database does not answer")
+		b.refuseHello.set(impart.Errorf(impart.Unavailable, "the database does not answer"))
 		cl.send(`{"t":"hello","rid":"1","token":"dev:u-ben","device":"d","proto":1}`)
 		if f := cl.wants("error"); f["code"] != "UNAVAILABLE" || f["retry"] != true {
 			t.Fatalf("error = %v", f)
@@ -194,21 +207,21 @@ func TestNothingOfAnOlderEpochIsRemembered(t *testing.T) {
 				t.Errorf("%s: %+v", when, *c.flows["c-ab"])
 			}
 		}
-		b.ranges = raise
+		b.ranges.set(raise)
 		ana.says("c-ab", "m1", "hi")
 		forgotten("pushed")
 		if got := ben.only("event"); len(got) != 0 {
 			t.Errorf("pushed all the same: %v", got)
 		}
-		b.lagging = raise
+		b.lagging.set(raise)
 		ben.send(`{"t":"sub","rid":"s"}`)
 		forgotten("compared")
-		b.ack = raise
+		b.ack.set(raise)
 		ben.send(`{"t":"ack","rid":"a","conv":"c-ab","seq":1}`)
 		forgotten("acknowledged")
 		w.bus.lose.Store(int32(bus.Wake))
 		ana.says("c-ab", "m2", "hi")
-		b.lags = raise
+		b.lags.set(raise)
 		time.Sleep(time.Second)
 		forgotten("asked")
 	})
@@ -233,12 +246,12 @@ func TestOneSickConnectionStopsNoHints(t *testing.T) {
 	inBetween(t, func(c *Config) { c.Compare = time.Second }, func(w *world, b *between) {
 		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
 		w.connect("u-dan", "d-sick")
-		b.refuse = func(s impart.Session) error {
+		b.refuse.set(func(s impart.Session) error {
 			if s.Device == "d-sick" {
 				return impart.Errorf(impart.NotFound, "no such device")
 			}
 			return nil
-		}
+		})
 		w.bus.lose.Store(int32(bus.Wake))
 		ana.says("c-ab", "m1", "hi")
 		time.Sleep(2 * w.g.cfg.Sweep)
@@ -259,12 +272,12 @@ func TestAFailedSubIsMadeGood(t *testing.T) {
 		ben.wants("welcome")
 		var down atomic.Bool
 		down.Store(true)
-		b.refuse = func(impart.Session) error {
+		b.refuse.set(func(impart.Session) error {
 			if down.Load() {
 				return impart.Errorf(impart.Unavailable, "the database does not answer")
 			}
 			return nil
-		}
+		})
 		ben.send(`{"t":"sub","rid":"s"}`)
 		if f := ben.wants("error"); f["code"] != "UNAVAILABLE" {
 			t.Fatalf("error = %v", f)
@@ -289,7 +302,7 @@ func TestALostRevocationIsFound(t *testing.T) {
 			must(w.t, err)
 			wait := 3 * w.g.cfg.Compare / 2
 			if told {
-				b.refuseAuthorize = impart.Errorf(impart.Unavailable, "not now; the next sweep tries again")
+				b.refuseAuthorize.set(impart.Errorf(impart.Unavailable, "not now; the next sweep tries again"))
 				w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Missed})
 				wait = 0
 			}

@@ -72,7 +72,7 @@ func TestPipelinedSendsKeepTheirOrder(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		ana := w.connect("u-ana", "d-phone")
 		arrived := make(chan struct{})
-		b.send = func() { <-arrived }
+		b.send.set(func() { <-arrived })
 		commits := w.store.Stats().Commits
 		for i := range 600 {
 			ana.send(`{"t":"send","rid":"%d","conv":"c-ab","cmid":"m%d","body":"x"}`, i, i)

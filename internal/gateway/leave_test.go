@@ -148,7 +148,7 @@ func TestATooLargeMessageIsReadToItsEnd(t *testing.T) {
 func TestNothingIsDoneForASupersededConnection(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		turns := make(chan struct{})
-		b.send = func() { <-turns }
+		b.send.set(func() { <-turns })
 		older := w.connect("u-ana", "d")
 		older.send(`{"t":"send","rid":"1","conv":"c-ab","cmid":"m1","body":"x"}`)
 		synctest.Wait()
@@ -317,7 +317,7 @@ func TestADrainReadsNoMoreRequests(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		ana := w.connect("u-ana", "d")
 		turns := make(chan struct{})
-		b.send = func() { <-turns }
+		b.send.set(func() { <-turns })
 		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
 		drained := make(chan error)
 		go func() { drained <- w.g.Drain(w.t.Context()) }()
@@ -335,7 +335,7 @@ func TestADrainReadsNoMoreRequests(t *testing.T) {
 func TestADrainHasAnEnd(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		ana := w.connect("u-ana", "d")
-		b.send = func() { time.Sleep(10 * time.Second) }
+		b.send.set(func() { time.Sleep(10 * time.Second) })
 		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 		defer cancel()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -93,7 +94,7 @@ func TestNobodyHereCostsNoRead(t *testing.T) {
 			}
 			reads := w.store.Stats().Reads
 			w.g.hear(bus.Message{Kind: bus.Wake, Conv: "c-ab", From: 1, Head: 3})
-			time.Sleep(time.Second)
+			synctest.Wait()
 			if n := w.store.Stats().Reads - reads; n > allowed {
 				t.Errorf("someone else here is %v: %d reads", someone, n)
 			}
@@ -111,12 +112,12 @@ func TestASecondSubChangesNothing(t *testing.T) {
 		ben.wants("event")
 		ben.acks("c-ab", 1)
 		time.Sleep(w.g.cfg.Sweep)
-		if b.compared != 3 {
-			t.Errorf("three subs read the store %d times", b.compared)
+		if n := b.compared.Load(); n != 3 {
+			t.Errorf("three subs read the store %d times", n)
 		}
-		compared := b.compared
+		compared := b.compared.Load()
 		time.Sleep(time.Hour)
-		if n := b.compared - compared; n < 2*13 || n > 2*40 {
+		if n := b.compared.Load() - compared; n < 2*13 || n > 2*40 {
 			t.Errorf("two connections were compared %d times in an hour", n)
 		}
 	})
@@ -127,7 +128,7 @@ func TestANewInstallIsToldOfAll(t *testing.T) {
 	inBetween(t, nil, func(w *world, b *between) {
 		ben := w.said("u-ben", "d")
 		ben.wants("welcome")
-		b.refuse = func(impart.Session) error { b.refuse = nil; return impart.Errorf(impart.Unavailable, "try again") }
+		b.refuse.set(func(impart.Session) error { b.refuse.set(nil); return impart.Errorf(impart.Unavailable, "try again") })
 		ben.send(`{"t":"sub","rid":"1"}`)
 		ben.wants("error")
 		for _, want := range []int{1, 0} {

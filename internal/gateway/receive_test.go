@@ -60,7 +60,7 @@ func TestWaitingBytesStopReading(t *testing.T) {
 	inBetween(t, func(c *Config) { c.MaxFrame = 2048 }, func(w *world, b *between) {
 		ana := w.connect("u-ana", "d")
 		turns := make(chan struct{})
-		b.send = func() { <-turns }
+		b.send.set(func() { <-turns })
 		var sends []string
 		for i := range 20 {
 			sends = append(sends, fmt.Sprintf(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m%d","body":"%s"}`, i, strings.Repeat("x", 1200)))
@@ -81,7 +81,7 @@ func TestAPausedConnectionIsNotIdle(t *testing.T) {
 	inBetween(t, func(c *Config) { c.MaxInflight, c.RequestTime = 1, time.Hour }, func(w *world, b *between) {
 		ana := w.connect("u-ana", "d")
 		ana.set(func(cl *client) { cl.mute = true })
-		b.send = func() { time.Sleep(10 * w.g.cfg.Heartbeat) }
+		b.send.set(func() { time.Sleep(10 * w.g.cfg.Heartbeat) })
 		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
 		_, err := w.logic.PutMember(w.t.Context(), "c-ab", impart.Member{User: "u-cleo"})
 		must(w.t, err)
