@@ -27,6 +27,15 @@ var reportStories = []story{
 			{User: "ana", Delivered: 1, Devices: 1}, {User: "ben", Devices: 2}, {User: "cy"},
 		}})
 	}},
+	{"a device that started after the event does not have it", func(w *world) {
+		w.conversation("c", "ana", "ben")
+		w.chatter("ana", "c", 3)
+		w.hello("ben", "phone", "x", history(1))
+		same(w, "of 2", w.who("ana", 2, "", 10), impart.Report{Users: []impart.UserReport{{User: "ana"}, {User: "ben", Devices: 1}}})
+		w.acks(phone("ben", "c", 3), 3)
+		same(w, "of 2", w.who("ana", 2, "", 10), impart.Report{Users: []impart.UserReport{{User: "ana"}, {User: "ben", Devices: 1}}})
+		same(w, "of 3", w.who("ana", 3, "", 10), impart.Report{Users: []impart.UserReport{{User: "ana"}, {User: "ben", Delivered: 1, Devices: 1}}})
+	}},
 	{"the report pages by user", func(w *world) {
 		w.conversation("c", "u-0", "u-1", "u-2", "u-3", "u-4", "U-1", "u-1 ")
 		w.says("u-0", "c", "hi")

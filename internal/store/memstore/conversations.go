@@ -155,7 +155,9 @@ func (s *Store) userReport(st *state, user impart.UserID, ev *impart.Event) impa
 			continue
 		}
 		r.Devices++
-		if at := s.effective(st, cursorKey{key, ev.Conv}); at >= ev.Seq || (at > 0 && s.breaks[BreakReport]) {
+		at := s.deviceCursor(st, cursorKey{key, ev.Conv})
+		has := ev.Seq > at.Start && ev.Seq <= at.Delivered
+		if has || (at.Delivered > 0 && s.breaks[BreakReport]) {
 			r.Delivered++
 		}
 	}

@@ -38,7 +38,7 @@ func (s *Store) Report(ctx context.Context, who impart.Who) (impart.Report, erro
 			}
 			r := impart.UserReport{User: u.User, Devices: len(d.Devices), Read: d.Read}
 			for i := range d.Devices {
-				if d.Devices[i].Delivered >= ev.Seq {
+				if has(&d.Devices[i], ev.Seq) {
 					r.Delivered++
 				}
 			}
@@ -51,6 +51,10 @@ func (s *Store) Report(ctx context.Context, who impart.Who) (impart.Report, erro
 	}
 	return report, nil
 }
+
+// has reports whether a device has the event at seq: what lies before its start
+// it never asked for.
+func has(c *impart.DeviceCursor, seq impart.Seq) bool { return seq > c.Start && seq <= c.Delivered }
 
 // Delivery implements [store.Directory].
 func (s *Store) Delivery(ctx context.Context, conv impart.ConvID, seq impart.Seq) (impart.Delivery, error) {
