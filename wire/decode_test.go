@@ -47,6 +47,26 @@ func TestRefusalsEchoTheRID(t *testing.T) {
 	}
 }
 
+// TestWhatIsNoObjectIsNamed: the first letter of a text is not what it is.
+func TestWhatIsNoObjectIsNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"nonsense":   "not JSON at byte 1: ",
+		"truth":      "not JSON at byte 3: ",
+		"[1,}":       "1 is not valid at byte 3: ",
+		"nul":        "the frame ends in the middle, at byte 3",
+		"":           "the frame ends in the middle, at byte 0",
+		"null":       "a frame must be a JSON object, not null",
+		" true":      "a frame must be a JSON object, not a boolean",
+		"[{}]":       "a frame must be a JSON object, not an array",
+		`"a string"`: "a frame must be a JSON object, not a string",
+	} {
+		_, _, err := Decode([]byte(text))
+		if impart.CodeOf(err) != impart.BadFrame || !strings.HasPrefix(impart.AsError(err).Message, want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 func TestAcceptedFramesTellTheirRID(t *testing.T) {
 	frame, rid, err := Decode([]byte(`{"t":"ping","rid":"r1"}`))
 	if err != nil || rid != "r1" || frame.(*Ping).RID != "r1" {

@@ -56,6 +56,10 @@ func (s *scanner) close() {
 // document walks data as one object and nothing else.
 func (s *scanner) document() *impart.Error {
 	if kind := s.dec.PeekKind(); kind != '{' && kind != 0 {
+		// The kind is told by the first letter alone: it may be no JSON at all.
+		if _, err := s.dec.ReadValue(); err != nil {
+			return s.syntax(err)
+		}
 		return impart.Errorf(impart.BadFrame, "a frame must be a JSON object, not %s", kindName(kind))
 	}
 	if err := s.object(); err != nil {
