@@ -107,7 +107,7 @@ func (s *Store) advanceOne(st *state, a *store.Advance) store.Advanced {
 }
 
 func staleInstall(device impart.DeviceID) error {
-	return impart.Errorf(impart.StaleInstall, "device %q was installed anew since: say hello again", device)
+	return impart.Errorf(impart.StaleInstall, "device %q is registered with another install; only a hello over WebSocket can replace that one", device)
 }
 
 // moveTo writes the device's row. What counted before is kept if it is higher;

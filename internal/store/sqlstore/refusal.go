@@ -29,7 +29,7 @@ func cursorAhead(seq, head impart.Seq) error {
 }
 
 func staleInstall(device impart.DeviceID) error {
-	return impart.Errorf(impart.StaleInstall, "device %q was installed anew since: say hello again", device)
+	return impart.Errorf(impart.StaleInstall, "device %q is registered with another install; only a hello over WebSocket can replace that one", device)
 }
 
 func noConversation(conv impart.ConvID) error {
