@@ -27,7 +27,7 @@ func (g *Gateway) Drain(ctx context.Context) error {
 	g.conns.shut()
 	conns := g.conns.all()
 	window := min(max(time.Duration(len(conns))*spreadPerConn, minSpread), maxSpread)
-	g.log.Info("draining", "connections", len(conns), "spread", window)
+	g.log.Info("draining", "connections", len(conns), "spread_ms", window.Milliseconds())
 	var byes sync.WaitGroup
 	for _, c := range conns {
 		byes.Go(func() {
