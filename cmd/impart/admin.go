@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -140,17 +141,39 @@ func convPutCommand(env streams) *cobra.Command {
 	var kind, history string
 	var members []string
 	put := leaf(env, "put", "Create a conversation, or add members to it", []string{"CONV"}, func(cmd *cobra.Command, c *adminClient, args []string) error {
+		if err := oneOf("--kind", kind, string(impart.Direct), string(impart.Group)); err != nil {
+			return err
+		}
+		if err := oneOf("--history", history, "", string(impart.FromJoin), string(impart.HistoryAll)); err != nil {
+			return err
+		}
 		spec := api.ConversationSpec{Kind: impart.ConvKind(kind), History: impart.History(history)}
 		for _, member := range members {
 			spec.Members = append(spec.Members, api.MemberSpec{User: impart.UserID(member)})
 		}
-		return showConv(cmd, c, http.MethodPut, spec, "conversations", args[0])
+		if err := showConv(cmd, c, http.MethodPut, spec, "conversations", args[0]); err != nil {
+			return err
+		}
+		if len(members) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "note: no --member was named, so nobody was added; whoever has no member can be sent nothing")
+		}
+		return nil
 	})
 	put.Flags().StringVar(&kind, "kind", "group", "direct (exactly two members) or group")
 	put.Flags().StringVar(&history, "history", "", "what later members see: from_join (default) or all; fixed at creation")
 	put.Flags().StringArrayVar(&members, "member", nil, "a user who is a member; once for each")
 	put.Example = "impart admin conv put c-ab --kind direct --member u-ana --member u-ben"
 	return put
+}
+
+// oneOf refuses a flag's value that is none of allowed, where "" is what an
+// absent flag has.
+func oneOf(flag, value string, allowed ...string) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	named := slices.DeleteFunc(allowed, func(a string) bool { return a == "" })
+	return usagef("%s: %q should be %s", flag, value, strings.Join(named, " or "))
 }
 
 func showConv(cmd *cobra.Command, c *adminClient, method string, body any, path ...string) error {

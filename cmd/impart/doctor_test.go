@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +47,22 @@ func TestTheDoctorJudges(t *testing.T) {
 		if c.got.Verdict == fail && c.got.Advice == "" {
 			t.Errorf("%s fails without advice", name)
 		}
+	}
+}
+
+func TestTheDoctorCountsConnectionsAsAServerDoes(t *testing.T) {
+	conns, _, err := connectionLimits(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fileLimit(0).Found; !strings.HasSuffix(got, fmt.Sprintf("at most %d connections", conns)) {
+		t.Errorf("a server takes %d; the doctor says %q", conns, got)
+	}
+	if got := fileLimit(conns).Verdict; got == fail {
+		t.Errorf("%d connections are what a server takes, and %s", conns, got)
+	}
+	if got := fileLimit(conns + 1).Verdict; got != fail {
+		t.Errorf("%d connections are refused by a server, and %s", conns+1, got)
 	}
 }
 

@@ -150,8 +150,13 @@ func fileLimit(maxConns int) finding {
 	if err != nil {
 		return finding{Check: "descriptors", Verdict: warn, Found: "unknown: " + err.Error()}
 	}
-	f := finding{Check: "descriptors", Verdict: good, Found: fmt.Sprintf("%d, so at most %d connections", limit, connectionRoom(limit))}
-	if maxConns > connectionRoom(limit) {
+	// What a server would take, worked out as it does.
+	conns, _, err := connectionLimits(0)
+	if err != nil {
+		return judge("descriptors", "", err, "a server would not start")
+	}
+	f := finding{Check: "descriptors", Verdict: good, Found: fmt.Sprintf("%d, so at most %d connections", limit, conns)}
+	if _, _, err := connectionLimits(maxConns); err != nil {
 		f.Verdict = fail
 		f.Advice = fmt.Sprintf("IM_MAX_CONNS is %d: raise the hard limit of open files (ulimit -Hn, LimitNOFILE) or lower it", maxConns)
 	} else if limit < 4096 {

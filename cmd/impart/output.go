@@ -57,12 +57,13 @@ func oneLine(s string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// clock is a time in milliseconds as people read it, in local time; "never" for 0.
+// clock is a time in milliseconds as people read it, in local time with its
+// offset from UTC (RFC 3339); "never" for 0.
 func clock(ms int64) string {
 	if ms == 0 {
 		return "never"
 	}
-	return time.UnixMilli(ms).Format("2006-01-02 15:04:05.000")
+	return time.UnixMilli(ms).Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 func yesNo(b bool) string {

@@ -8,8 +8,9 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"os/signal"
+	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -78,6 +79,7 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	if err != nil {
 		return err
 	}
+	warnOfDisk(c, log)
 	p, err := newParts(ctx, c, log, gatewayConns)
 	if err != nil {
 		return errors.Join(err, ln.Close())
@@ -91,7 +93,7 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	}
 	s.start(ln)
 	banner(c, s.url(ln), env)
-	log.Info("serving", "address", s.url(ln), "store", c.Store, "version", buildInfo().String(), "connections", gatewayConns)
+	log.Info("serving", "pid", os.Getpid(), "address", s.url(ln), "store", c.Store, "version", buildInfo().String(), "connections", gatewayConns)
 	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
 	stop := make(chan struct{})
 	var trimming sync.WaitGroup
@@ -109,6 +111,18 @@ func banner(c *config, url string, env streams) {
 	fmt.Fprintf(env.stderr, "\n  Impart is up. Open %s in a browser: two demo users are waiting to chat.\n"+
 		"  Open dev login: anybody on this machine may sign in as anybody, and administer.\n"+
 		"  For real use set IM_AUTH_HMAC_SECRET, IM_AUTH_PUBLIC_KEY or IM_AUTH_JWKS_URL (impart serve --help).\n\n", url)
+}
+
+// warnOfDisk says what the doctor says of a store in memory or on a network. It
+// refuses nothing: for a try, and for tests, such a store is good enough.
+func warnOfDisk(c *config, log *slog.Logger) {
+	d, err := diskOf(existing(filepath.Dir(storePath(c.Store))))
+	if err != nil {
+		return // not known on this system; the doctor says so
+	}
+	if f := kindFinding(d.kind); f.Verdict == fail {
+		log.Warn("the store is where sent messages can be lost", "file_system", d.kind, "advice", f.Advice)
+	}
 }
 
 // connectionLimits shares the descriptors between WebSockets and plain HTTP.

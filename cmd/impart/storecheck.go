@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/sqlstore"
@@ -21,9 +22,25 @@ func storeFindings(ctx context.Context, c *config) []finding {
 	if err != nil {
 		return []finding{judge("store", "", storeError(c.Store, err), "a server would not start")}
 	}
-	findings := []finding{{Check: "store", Verdict: good, Found: path}, schemaFinding(found.Schema, found.Known)}
+	findings := []finding{secretFinding(path), schemaFinding(found.Schema, found.Known)}
 	findings = append(findings, settingFindings(found.Settings)...)
 	return append(findings, finding{Check: "epoch", Verdict: good, Found: fmt.Sprint(found.Epoch)})
+}
+
+// secretFinding judges who can read the store. A server makes it for its own user
+// alone; a copy that was put in its place has whatever the copying gave it.
+func secretFinding(path string) finding {
+	f := finding{Check: "store", Verdict: good, Found: path}
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" { // there the mode says nothing
+		return f
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		f.Verdict = warn
+		f.Found = fmt.Sprintf("%s has mode %04o: others than its owner can read or change it", path, mode)
+		f.Advice = "it holds every message in plain text: chmod 600 it, and its -wal and -shm if they are there"
+	}
+	return f
 }
 
 // schemaFinding compares the version in the file with the newest one known.

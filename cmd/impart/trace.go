@@ -52,10 +52,14 @@ func printDelivery(w io.Writer, d api.Delivery) error {
 	}
 	fmt.Fprintf(w, "\nstored %s as %s, head is %d\n\n", clock(int64(ev.At)), ev.MID, d.Head)
 	t := newTable(w, "USER", "READ", "DEVICE", "STATE", "LAST ACK")
-	var has, devices, read int
+	var has, devices, read, others int
 	for _, u := range d.Users {
-		if u.Read {
-			read++
+		// That a sender knows their own message tells nothing.
+		if u.User != ev.Sender {
+			others++
+			if u.Read {
+				read++
+			}
 		}
 		if len(u.Devices) == 0 {
 			t.row(string(u.User), yesNo(u.Read), "-", "no device yet", "")
@@ -71,8 +75,16 @@ func printDelivery(w io.Writer, d api.Delivery) error {
 	if err := t.end(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\non %d of %d devices, read by %d of %d users\n", has, devices, read, len(d.Users))
+	_, err := fmt.Fprintf(w, "\non %d of %d devices, read by %d of %s\n", has, devices, read, count(others, "other"))
 	return err
+}
+
+// count is a number of things in words: 1 other, 2 others.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // delivered is the state of a device that has the event.

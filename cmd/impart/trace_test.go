@@ -27,7 +27,7 @@ func TestTraceTellsWhoHasTheMessage(t *testing.T) {
 		"c-ab 7: msg from u-ana on d-phone\n", "as mid-7, head is 9\n",
 		"u-ana   yes    d-phone   delivered", "d-old     lagging at 4, 3 to go   never\n",
 		"d-new     started later, at 8", "u-cem   no     -         no device yet\n",
-		"\non 1 of 3 devices, read by 1 of 3 users\n",
+		"\non 1 of 3 devices, read by 0 of 2 others\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
