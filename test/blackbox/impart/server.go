@@ -126,10 +126,10 @@ func (s *Server) start(listen string) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	out := &output{ready: make(chan string, 1), done: make(chan struct{})}
+	if err := startBound(cmd, out.done); err != nil { // standard output ends with the process
 		return err
 	}
-	out := &output{ready: make(chan string, 1), done: make(chan struct{})}
 	go out.read(stdout)
 	select {
 	case addr, ok := <-out.ready:
