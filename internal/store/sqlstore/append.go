@@ -174,8 +174,17 @@ func (tx *txn) learnTarget(a *store.Append, f *facts, targets map[eventKey]*impa
 	return err
 }
 
-// readDedup reads a key's row; nil if the key is free.
+// readDedup reads a key's row; nil if the key is free. Most keys are, and to find
+// that out takes the index alone.
 func readDedup(s session, key dedupKey) (out *dedupRow, err error) {
+	taken := false
+	err = s.query("SELECT 1 FROM msg_dedup WHERE user_id = ? AND cmid = ?", func(row) error {
+		taken = true
+		return nil
+	}, key.user, key.cmid)
+	if err != nil || !taken {
+		return nil, err
+	}
 	err = s.query("SELECT conv_id, seq, mid, created_at, hash FROM msg_dedup WHERE user_id = ? AND cmid = ?", func(r row) error {
 		out = &dedupRow{
 			conv: impart.ConvID(r.str(0)), seq: r.seq(1), mid: impart.MID(r.str(2)), at: impart.Millis(r.num(3)), hash: readHash(r.bytes(4)),
@@ -241,6 +250,10 @@ func (tx *txn) writeNext(c *convState) error {
 }
 
 func (tx *txn) insertEvent(ev *impart.Event) error {
+	if ev.Kind == impart.KindMsg && ev.Ext == nil && !ev.Recalled { // nearly all of them; each value costs
+		return tx.one("INSERT INTO events (conv_id, seq, kind, mid, sender, device, cmid, type, body, at) VALUES (?, ?, 'msg', ?, ?, ?, ?, ?, ?, ?)",
+			ev.Conv, ev.Seq, ev.MID, ev.Sender, ev.Device, ev.CMID, ev.Type, ev.Body, ev.At)
+	}
 	var target, subject, actor any
 	switch ev.Kind {
 	case impart.KindRecall:

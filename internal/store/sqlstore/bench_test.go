@@ -28,6 +28,7 @@ type rig struct {
 	*Store
 	dir  string
 	body string
+	v4   bool // cmids at random, as in UUID version 4
 }
 
 func newRig(tb testing.TB, opts Options) *rig {
@@ -66,9 +67,12 @@ func (r *rig) populate(tb testing.TB, convs, users int) {
 func benchUser(i int) impart.UserID { return impart.UserID(fmt.Sprintf("u-%04d", i)) }
 func benchConv(i int) impart.ConvID { return impart.ConvID(fmt.Sprintf("c-%04d", i)) }
 
-// uuid looks like the ids that clients and servers make.
-func uuid() string {
-	a, b := rand.Uint64(), rand.Uint64()
+// uuid looks like the ids that servers make and clients should: they ascend by
+// the millisecond (version 7).
+func uuid() string { return uuidAt(uint64(time.Now().UnixMilli())<<16 | rand.Uint64()&0xffff) }
+
+func uuidAt(a uint64) string {
+	b := rand.Uint64()
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", a>>32, a>>16&0xffff, a&0xffff, b>>48, b&0xffffffffffff)
 }
 
@@ -76,6 +80,9 @@ func (r *rig) msg(user, conv int) store.Append {
 	a := store.Append{
 		Kind: impart.KindMsg, Sender: benchUser(user), Device: "d-phone", Conv: benchConv(conv), CMID: impart.CMID(uuid()),
 		Type: impart.DefaultType, Body: r.body, MID: impart.MID(uuid()), At: r.now(),
+	}
+	if r.v4 {
+		a.CMID = impart.CMID(uuidAt(rand.Uint64()))
 	}
 	a.Hash = [16]byte([]byte(a.CMID)[:16])
 	return a
@@ -112,12 +119,14 @@ func BenchmarkAppend(b *testing.B) {
 	for _, c := range []struct {
 		name         string
 		batch, convs int
+		v4           bool
 	}{
-		{"batch=1", 1, benchConvs}, {"batch=64", 64, benchConvs}, {"batch=256", 256, benchConvs},
-		{"batch=1024", 1024, benchConvs}, {"hot/batch=256", 256, 1},
+		{"batch=1", 1, benchConvs, false}, {"batch=64", 64, benchConvs, false}, {"batch=256", 256, benchConvs, false},
+		{"batch=1024", 1024, benchConvs, false}, {"hot/batch=256", 256, 1, false}, {"v4/batch=256", 256, benchConvs, true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			r := newRig(b, Options{})
+			r.v4 = c.v4
 			r.populate(b, c.convs, benchSenders)
 			n := 0
 			for b.Loop() {
