@@ -182,7 +182,7 @@ func TestNobodyComesInDuringADrain(t *testing.T) {
 // A client that does not read its answers is waited for as long as the drain
 // may take, and the others have their bye long before.
 func TestADrainIsNotHeldUpByOne(t *testing.T) {
-	inWorld(t, nil, func(w *world) {
+	inWorld(t, func(c *Config) { c.Sweep = time.Hour }, func(w *world) {
 		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
 		w.store.OnCommit(func() error { time.Sleep(10 * time.Second); return nil }, nil)
 		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
