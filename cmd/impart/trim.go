@@ -12,8 +12,10 @@ const (
 	// trimQuiet is how much may be allocated between two looks for the time to count
 	// as quiet: a collection then costs nobody anything.
 	trimQuiet = 32 << 20
-	// trimWorth is how much must be unused for it to be worth a collection.
-	trimWorth = 8 << 20
+	// trimWorth is how much must be unused for it to be worth a collection, and
+	// trimShare which part of what lives: a large heap costs more to look through.
+	trimWorth = 2 << 20
+	trimShare = 8
 )
 
 // trim gives the memory of a busy time back to the system once it is quiet, until
@@ -39,6 +41,7 @@ func trim(stop <-chan struct{}) {
 type heap struct {
 	allocated uint64 // since the start
 	unused    uint64 // held and neither used nor given back
+	live      uint64 // at the end of the last collection
 }
 
 func heapNow() heap {
@@ -55,9 +58,9 @@ func heapNow() heap {
 		}
 		return samples[i].Value.Uint64()
 	}
-	h := heap{allocated: value(0), unused: value(1)}
-	if live, objects := value(2), value(3); objects > live {
-		h.unused += objects - live // garbage, mostly
+	h := heap{allocated: value(0), unused: value(1), live: value(2)}
+	if objects := value(3); objects > h.live {
+		h.unused += objects - h.live // garbage, mostly
 	}
 	return h
 }
@@ -71,5 +74,5 @@ type trimmer struct {
 func (t *trimmer) due(now heap) bool {
 	quiet := now.allocated-t.last < trimQuiet
 	t.last = now.allocated
-	return quiet && now.unused >= trimWorth
+	return quiet && now.unused >= max(trimWorth, now.live/trimShare)
 }
