@@ -111,12 +111,12 @@ func (p *process) rss(b *testing.B) int {
 	return 0
 }
 
-// settledRSS waits until resident memory has not sunk for a while: the runtime
-// gives pages back slowly, and collects at the latest every two minutes.
+// settledRSS waits until resident memory has not sunk for a minute: the server
+// gives memory back a while after it has become quiet.
 func (p *process) settledRSS(b *testing.B) int {
 	b.Helper()
 	least, since := p.rss(b), time.Now()
-	for time.Since(since) < 130*time.Second {
+	for time.Since(since) < time.Minute {
 		time.Sleep(time.Second)
 		if now := p.rss(b); now < least-least/200 {
 			least, since = now, time.Now()
