@@ -37,6 +37,9 @@ var mayImport = map[string][]string{
 	"internal/gateway":        {".", "wire", "internal/bus", "internal/pending"},
 	"internal/api":            {".", "wire", "internal/auth"},
 	"internal/bench":          {".", "wire", "internal/store"},
+	"internal/lab/crashfs":    {},
+	"internal/lab/link":       {},
+	"internal/lab/process":    {},
 	"web":                     {},
 	"cmd/impart": {
 		".", "wire", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/gateway",
