@@ -11,6 +11,7 @@ type Bug string
 // The bugs that can be planted (IM_BUG in a binary built with -tags fault).
 const (
 	SentBeforeCommit    Bug = "sent-before-commit"    // D1: answer before the transaction has committed
+	DedupApart          Bug = "dedup-apart"           // D2: the dedup key is committed before the event
 	NoDedup             Bug = "no-dedup"              // D2: the unique key decides nothing
 	AckOnPush           Bug = "ack-on-push"           // D3: a pushed event counts as delivered
 	CursorBack          Bug = "cursor-back"           // D4: the last ack wins instead of the highest

@@ -120,10 +120,12 @@ func parse(text string) (*rule, error) {
 	return r, nil
 }
 
-// At strikes if a fault is set for this hit of the point.
+// At strikes if a fault is set for this hit of the point, and says so on standard
+// error.
 func At(p Point) error {
 	var err error
 	for _, r := range due(p) {
+		fmt.Fprintln(os.Stderr, Struck(p)+"action="+r.action)
 		switch r.action {
 		case "halt":
 			os.Exit(haltCode)

@@ -18,6 +18,10 @@ const (
 // Points lists every point.
 func Points() []Point { return []Point{BeforeInsert, BeforeCommit, AfterCommit, ReplySend, Push} }
 
+// Struck is how the line begins that a process writes to standard error each time
+// a fault strikes at a point: what looks from outside counts them.
+func Struck(p Point) string { return "fault struck point=" + string(p) + " " }
+
 // What [At] returns where a fault strikes. Both are errors that the caller
 // reports as UNAVAILABLE, except for ErrDropped at a point about frames: there
 // the frames are not written, and nobody is told.

@@ -83,6 +83,11 @@ func (tx *txn) appendAll(ops []*op) error {
 	if err := fault.At(fault.BeforeInsert); err != nil {
 		return err
 	}
+	if fault.Planted(fault.DedupApart) {
+		if err := tx.keysApart(p); err != nil {
+			return err
+		}
+	}
 	if err := tx.carryOut(p); err != nil {
 		return err
 	}
@@ -94,6 +99,22 @@ func (tx *txn) appendAll(ops []*op) error {
 		done = done[copy(o.appended, done):]
 	}
 	return nil
+}
+
+// keysApart is what a store does that has the key and the event in transactions
+// of their own.
+func (tx *txn) keysApart(p *plan) error {
+	for i := range p.keys {
+		if err := tx.insertKey(&p.keys[i]); err != nil {
+			return err
+		}
+	}
+	p.keys = nil
+	if _, err := tx.exec(tx.writer.s.db.sql.commit); err != nil {
+		return err
+	}
+	_, err := tx.exec(tx.writer.s.db.sql.begin)
+	return err
 }
 
 // learn reads what the plan has to know of each item.

@@ -1,0 +1,22 @@
+// Package checks holds the checks of the fault lab, one function each, and the
+// sabotages that their twins run with. They see a deployment only from outside:
+// frames, rows of the database, metrics, exit codes, and what clients stored.
+package checks
+
+import (
+	"slices"
+
+	"github.com/impart-im/impart/internal/lab"
+)
+
+// All gives every check, in the order in which they run.
+func All() []lab.Check {
+	return slices.Concat(seed000())
+}
+
+// What most checks use.
+const (
+	ab  = "c-ab"
+	ana = "u-ana"
+	ben = "u-ben"
+)

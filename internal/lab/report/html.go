@@ -1,0 +1,161 @@
+package report
+
+import (
+	_ "embed"
+	"html/template"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/impart-im/impart/internal/lab"
+)
+
+//go:embed timeline.html
+var pageText string
+
+var page = template.Must(template.New("timeline").Parse(pageText))
+
+// PageName is the file of the timeline in the folder of a run.
+const PageName = "timeline.html"
+
+// Write makes the HTML page of the run whose evidence is in dir, and gives its path.
+func Write(dir string) (string, error) {
+	r, err := lab.ReadResult(dir)
+	if err != nil {
+		return "", err
+	}
+	v, err := newView(dir, r)
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, PageName)
+	f, err := os.Create(name)
+	if err != nil {
+		return "", err
+	}
+	if err := page.Execute(f, v); err != nil {
+		_ = f.Close() // the first error is the one to tell
+		return "", err
+	}
+	return name, f.Close()
+}
+
+// view is what the page shows.
+type view struct {
+	*lab.Result
+	Pass, Fail, NotRun int
+	Rows               []row
+}
+
+type row struct {
+	*lab.CheckResult
+	Runs []runView
+}
+
+// runView is one run of a check: its lanes and, below them, its moments.
+type runView struct {
+	Name, Note, Observed string
+	Good                 bool // as it should be
+	Violated             []string
+	Lanes                []lane
+	Moments              []lab.Moment
+	Left                 int // moments that are only in the file
+	Seconds              float64
+	Logs                 []string // names under the folder of the run
+}
+
+// lane is what one process or client did, as dots along the time.
+type lane struct {
+	Who  string
+	Dots []dot
+}
+
+type dot struct {
+	X    float64 // of 1000
+	Kind string
+	Text string
+}
+
+// maxShown bounds what the page holds of one run; the rest is in the file.
+const maxShown = 400
+
+func newView(dir string, r *lab.Result) (*view, error) {
+	v := &view{Result: r, Pass: r.Count(lab.Pass), Fail: r.Count(lab.Fail), NotRun: r.Count(lab.NotRun)}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		out := row{CheckResult: c}
+		honest, err := newRunView(dir, c.ID, "")
+		if err != nil {
+			return nil, err
+		}
+		honest.Name, honest.Observed, honest.Note, honest.Good = "honest", c.Observed, c.Why, c.Verdict == lab.Pass
+		out.Runs = append(out.Runs, *honest)
+		for _, t := range c.Twins {
+			twin, err := newRunView(dir, c.ID, t.Sabotage)
+			if err != nil {
+				return nil, err
+			}
+			twin.Name, twin.Note, twin.Good = "twin "+t.Sabotage, t.What, t.Caught
+			twin.Observed, twin.Violated = t.Observed, t.Violated
+			if t.Why != "" {
+				twin.Note += ": " + t.Why
+			}
+			out.Runs = append(out.Runs, *twin)
+		}
+		v.Rows = append(v.Rows, out)
+	}
+	return v, nil
+}
+
+func newRunView(dir, check, sabotage string) (*runView, error) {
+	folder := lab.Folder(dir, check, sabotage)
+	moments, err := lab.ReadMoments(folder)
+	if err != nil {
+		return nil, err
+	}
+	v := &runView{}
+	logs, err := filepath.Glob(filepath.Join(folder, "*.log"))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range logs {
+		if rel, err := filepath.Rel(dir, name); err == nil {
+			v.Logs = append(v.Logs, filepath.ToSlash(rel))
+		}
+	}
+	if len(moments) == 0 {
+		return v, nil
+	}
+	slices.SortStableFunc(moments, func(a, b lab.Moment) int { return int(a.MS - b.MS) })
+	end := max(moments[len(moments)-1].MS, 1)
+	v.Seconds = float64(end) / 1000
+	shown := moments[:min(len(moments), maxShown)]
+	v.Left = len(moments) - len(shown)
+	v.Moments = shown
+	places := map[string]int{}
+	for _, m := range shown {
+		at, known := places[m.Who]
+		if !known {
+			at = len(v.Lanes)
+			places[m.Who] = at
+			v.Lanes = append(v.Lanes, lane{Who: m.Who})
+		}
+		v.Lanes[at].Dots = append(v.Lanes[at].Dots, dot{1000 * float64(m.MS) / float64(end), kind(m.What), m.What + " " + m.Text})
+	}
+	return v, nil
+}
+
+// kind is the colour of a moment.
+func kind(what string) string {
+	switch what {
+	case "killed", "ended", "paused", "failed", "lost", "cut", "violated", "error", "bye":
+		return "bad"
+	case "started", "resumed", "welcome", "subbed", "healed", "online":
+		return "up"
+	case "sent", "acked", "event", "synced", "pulled", "handled", "settled":
+		return "done"
+	case "hint", "overflow":
+		return "hint"
+	}
+	return "act"
+}

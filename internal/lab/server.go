@@ -1,0 +1,306 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/lab/process"
+	"github.com/impart-im/impart/internal/lab/rows"
+)
+
+// Server is one deployment on the bench: a store and, most of the time, a process
+// that serves it. Its address stays the same over restarts.
+type Server struct {
+	b    *Bench
+	name string // on the timeline
+	dir  string // of the store
+	env  []string
+	// MaxFiles limits the open files of processes that are started from now on; 0: not.
+	MaxFiles uint64
+
+	mu     sync.Mutex // guards what follows
+	proc   *process.Process
+	addr   string
+	starts int
+}
+
+// Serve starts a server on a fresh store, with these settings ("IM_SWEEP_MS=500").
+func (b *Bench) Serve(env ...string) *Server {
+	s := b.NewServer("", env...)
+	s.Start()
+	return s
+}
+
+// NewServer is a server that has not been started. Its store is in the folder dir,
+// "" for a folder of its own.
+func (b *Bench) NewServer(dir string, env ...string) *Server {
+	b.mu.Lock()
+	b.servers++
+	name := "server"
+	if b.servers > 1 {
+		name += strconv.Itoa(b.servers)
+	}
+	b.mu.Unlock()
+	if dir == "" {
+		dir = filepath.Join(b.Data, name)
+		b.Must(os.MkdirAll(dir, 0o755))
+	}
+	s := &Server{b: b, name: name, dir: dir, env: env}
+	b.Cleanup(s.end)
+	return s
+}
+
+// Start starts a process on the store, with further settings for this one alone.
+func (s *Server) Start(env ...string) {
+	s.b.Must(s.TryStart(env...))
+}
+
+// TryStart is Start for a server that may refuse to.
+func (s *Server) TryStart(env ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listen := s.addr
+	if listen == "" {
+		listen = "127.0.0.1:0"
+	}
+	s.starts++
+	log := filepath.Join(s.b.Dir, fmt.Sprintf("%s-%d.log", s.name, s.starts))
+	all := slices.Concat([]string{"IM_LISTEN=" + listen, "IM_STORE=sqlite:" + s.Store(), "IM_LOG_FORMAT=text"}, s.env, env, s.b.Sabotage.Env)
+	if bug := s.b.Sabotage.Bug; bug != "" {
+		all = append(all, "IM_BUG="+string(bug))
+	}
+	began := time.Now()
+	p, err := process.Start(s.b.ctx, process.Config{Binary: s.b.Binary, Env: all, Dir: s.dir, Log: log, MaxFiles: s.MaxFiles})
+	if err != nil {
+		s.b.Note(s.name, "failed", "%v", err)
+		return err
+	}
+	s.proc, s.addr = p, p.Addr()
+	s.b.Note(s.name, "started", "pid %d on %s after %d ms %s", p.PID(), p.Addr(), time.Since(began).Milliseconds(), strings.Join(env, " "))
+	return nil
+}
+
+// Restart kills the process as a crash does and starts another one.
+func (s *Server) Restart(env ...string) {
+	s.Kill()
+	s.Start(env...)
+}
+
+// Kill ends the process as a crash does.
+func (s *Server) Kill() {
+	p := s.Process()
+	if !p.Running() {
+		return
+	}
+	p.Kill()
+	s.b.Note(s.name, "killed", "SIGKILL, exit code %d", p.ExitCode())
+}
+
+// Process is the process that was started last.
+func (s *Server) Process() *process.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		s.b.Broken("%s was never started", s.name)
+	}
+	return s.proc
+}
+
+// Exit waits until the process has ended by itself and gives its exit code; -1
+// if it still runs after that time.
+func (s *Server) Exit(within time.Duration) int {
+	p := s.Process()
+	select {
+	case <-p.Done():
+		s.b.Note(s.name, "ended", "exit code %d", p.ExitCode())
+	case <-time.After(within):
+	case <-s.b.ctx.Done():
+		s.b.Must(s.b.ctx.Err())
+	}
+	return p.ExitCode()
+}
+
+// Pause stops the process (SIGSTOP); Resume lets it go on.
+func (s *Server) Pause() {
+	s.b.Must(s.Process().Pause())
+	s.b.Note(s.name, "paused", "SIGSTOP")
+}
+
+// Resume lets a paused process go on.
+func (s *Server) Resume() {
+	s.b.Must(s.Process().Resume())
+	s.b.Note(s.name, "resumed", "SIGCONT")
+}
+
+// end stops the server at the end of a run, and looks for a wreck in its log.
+func (s *Server) end() {
+	s.mu.Lock()
+	p := s.proc
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.Kill()
+	logs, _ := filepath.Glob(filepath.Join(s.b.Dir, s.name+"-*.log"))
+	for _, name := range logs {
+		text, _ := os.ReadFile(name)
+		for _, wreck := range []string{"panic:", "fatal error:", "DATA RACE"} {
+			if bytes.Contains(text, []byte(wreck)) {
+				s.b.Violated("%s has %q in its log %s", s.name, wreck, filepath.Base(name))
+			}
+		}
+	}
+}
+
+// Addr is where it listens, as "127.0.0.1:8080".
+func (s *Server) Addr() string { s.mu.Lock(); defer s.mu.Unlock(); return s.addr }
+
+// URL is the base of its HTTP endpoints.
+func (s *Server) URL() string { return "http://" + s.Addr() }
+
+// Store is the path of its database file.
+func (s *Server) Store() string { return filepath.Join(s.dir, "impart.db") }
+
+// Rows opens its database file from outside, until the run ends.
+func (s *Server) Rows() *rows.DB {
+	db, err := rows.Open(s.Store())
+	s.b.Must(err)
+	s.b.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// Look does something with the database file and closes it again.
+func (s *Server) Look(f func(*rows.DB) error) {
+	db, err := rows.Open(s.Store())
+	s.b.Must(err)
+	defer db.Close()
+	s.b.Must(f(db))
+}
+
+// Number is the answer of one query to the database file.
+func (s *Server) Number(query string, args ...any) (n int64) {
+	s.Look(func(db *rows.DB) (err error) { n, err = db.Number(s.b.ctx, query, args...); return err })
+	return n
+}
+
+// Copies is how many rows hold a message of a user.
+func (s *Server) Copies(user impart.UserID, cmid impart.CMID) (n int64) {
+	s.Look(func(db *rows.DB) (err error) { n, err = db.Copies(s.b.ctx, user, cmid); return err })
+	return n
+}
+
+// Cursor is how far a device has acknowledged a conversation, as the file has it.
+func (s *Server) Cursor(user impart.UserID, device impart.DeviceID, conv impart.ConvID) (seq impart.Seq) {
+	s.Look(func(db *rows.DB) (err error) { seq, err = db.Cursor(s.b.ctx, user, device, conv); return err })
+	return seq
+}
+
+// Struck is how often a fault struck at a point, in all processes of the server.
+func (s *Server) Struck(p fault.Point) (times int) {
+	logs, err := filepath.Glob(filepath.Join(s.b.Dir, s.name+"-*.log"))
+	s.b.Must(err)
+	for _, name := range logs {
+		text, err := os.ReadFile(name)
+		s.b.Must(err)
+		times += strings.Count(string(text), fault.Struck(p))
+	}
+	return times
+}
+
+// Metric is the sum of a metric over its labels, of those samples whose line has
+// all of the given texts (`why="sweep"`).
+func (s *Server) Metric(name string, having ...string) (sum float64) {
+	text, err := s.call(http.MethodGet, "/metrics", nil)
+	s.b.Must(err)
+	for line := range strings.Lines(string(text)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || !strings.HasPrefix(rest, " ") && !strings.HasPrefix(rest, "{") {
+			continue
+		}
+		if slices.ContainsFunc(having, func(h string) bool { return !strings.Contains(rest, h) }) {
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(rest, ' ')+1:]), 64)
+		s.b.Must(err)
+		sum += value
+	}
+	return sum
+}
+
+// PutConv makes a group of these users, who see it from its first event on.
+func (s *Server) PutConv(conv impart.ConvID, users ...impart.UserID) {
+	_, err := s.call(http.MethodPut, "/admin/v1/conversations/"+url.PathEscape(string(conv)), map[string]any{"kind": "group", "members": users})
+	s.b.Must(err)
+}
+
+// Join makes a user a member; Leave ends that.
+func (s *Server) Join(conv impart.ConvID, user impart.UserID) {
+	s.membership(http.MethodPut, conv, user)
+}
+
+// Leave ends a membership.
+func (s *Server) Leave(conv impart.ConvID, user impart.UserID) {
+	s.membership(http.MethodDelete, conv, user)
+}
+
+func (s *Server) membership(method string, conv impart.ConvID, user impart.UserID) {
+	_, err := s.call(method, "/admin/v1/conversations/"+url.PathEscape(string(conv))+"/members/"+url.PathEscape(string(user)), nil)
+	s.b.Must(err)
+	s.b.Note("admin", strings.ToLower(method), "%s in %s", user, conv)
+}
+
+// Post carries out a request of a user over HTTP and reads the answer into out.
+func (s *Server) Post(user impart.UserID, path string, body, out any) error {
+	text, err := s.call(http.MethodPost, path, body, "Authorization", "Bearer dev:"+string(user))
+	if err != nil || out == nil {
+		return err
+	}
+	return json.Unmarshal(text, out)
+}
+
+// call is one request over HTTP; an answer that is no success is an error.
+func (s *Server) call(method, path string, body any, headers ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(s.b.ctx, 20*time.Second)
+	defer cancel()
+	var content io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(text)
+		headers = append(headers, "Content-Type", "application/json")
+	}
+	req, err := http.NewRequestWithContext(ctx, method, s.URL()+path, content)
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(text))
+	}
+	return text, err
+}
