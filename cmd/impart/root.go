@@ -94,7 +94,6 @@ func newRoot(env streams) (root *cobra.Command, started *bool) {
 		grouped(groupServer, doctorCommand(env)),
 		grouped(groupOperator, adminCommand(env)),
 		grouped(groupOperator, traceCommand(env)),
-		grouped(groupOperator, benchCommand(env)),
 		grouped(groupOperator, labCommand(env)),
 		grouped(groupOther, versionCommand()),
 	)
