@@ -40,6 +40,10 @@ type config struct {
 	LogLevel  slog.Level
 	LogFormat string // auto, text or json
 	Fault     string
+
+	// noGroupCommit gives every message a transaction of its own. No setting leads
+	// here: it is what `impart bench` compares with.
+	noGroupCommit bool
 }
 
 // authConfig says whose tokens are believed. The zero value is the open dev

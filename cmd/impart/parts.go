@@ -78,7 +78,7 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 
 // openStore opens the store and refuses one that cannot keep its word.
 func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) error {
-	opened, err := sqlstore.Open(ctx, c.Store, sqlstore.Options{Log: log, DedupRetention: c.DedupRetention > 0})
+	opened, err := sqlstore.Open(ctx, c.Store, sqlstore.Options{Log: log, DedupRetention: c.DedupRetention > 0, NoGroupCommit: c.noGroupCommit})
 	if err != nil {
 		return storeError(c.Store, err)
 	}

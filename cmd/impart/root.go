@@ -94,6 +94,7 @@ func newRoot(env streams) (root *cobra.Command, started *bool) {
 		grouped(groupServer, doctorCommand(env)),
 		grouped(groupOperator, adminCommand(env)),
 		grouped(groupOperator, traceCommand(env)),
+		grouped(groupOperator, benchCommand(env)),
 		grouped(groupOperator, labCommand(env)),
 		grouped(groupOther, versionCommand()),
 	)

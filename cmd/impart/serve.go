@@ -41,20 +41,24 @@ func serveCommand(env streams) *cobra.Command {
 			"# for real: tokens signed with a secret, TLS ended by a proxy in front\nIM_AUTH_HMAC_SECRET=… IM_ADMIN_TOKEN=… impart serve --listen :8080 --allow-plaintext\n\n" +
 			"# with a file of settings\nimpart serve --config impart.yaml",
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Before anything is opened: a signal during the start is not lost.
-			signals := make(chan os.Signal, 2)
-			signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-			defer signal.Stop(signals)
-			l, err := load(cmd, env)
-			if err != nil {
-				return err
-			}
-			return serve(cmd.Context(), l, env, signals)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, env, false) },
 	}
 	addSettings(cmd)
 	return cmd
+}
+
+// runServe is the command; naive is what `impart bench` compares with.
+func runServe(cmd *cobra.Command, env streams, naive bool) error {
+	// Before anything is opened: a signal during the start is not lost.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	l, err := load(cmd, env)
+	if err != nil {
+		return err
+	}
+	l.config.noGroupCommit = naive
+	return serve(cmd.Context(), l, env, signals)
 }
 
 // serve runs a server until the first signal, then drains it.

@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// yardstick is a store that is called directly, in this process, on the disk of
+// the server under load: what a commit costs there without a server around it.
+type yardstick struct {
+	store store.Store
+	users []impart.UserID
+	convs []impart.ConvID
+	body  string
+	next  int64
+}
+
+// newYardstick makes a store with as many conversations and members as a run has.
+func (e *Env) newYardstick(ctx context.Context, users, convs, body int) (*yardstick, error) {
+	st, err := e.OpenStore(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("opening a store to compare with: %w", err)
+	}
+	y := &yardstick{store: st, body: strings.Repeat("m", body)}
+	for i := range users {
+		y.users = append(y.users, impart.UserID(fmt.Sprintf("u-%04d", i)))
+	}
+	stamp := func() (impart.MID, impart.Millis) { return "", 0 } // creation writes no event
+	for i := range convs {
+		spec := impart.ConvSpec{Conv: impart.ConvID(fmt.Sprintf("c-%04d", i)), Kind: impart.Group}
+		for _, u := range y.users {
+			spec.Members = append(spec.Members, impart.Member{User: u})
+		}
+		if _, _, err := st.PutConversation(ctx, spec, stamp); err != nil {
+			return nil, errors.Join(err, st.Close())
+		}
+		y.convs = append(y.convs, spec.Conv)
+	}
+	return y, nil
+}
+
+func (y *yardstick) close() error { return y.store.Close() }
+
+// batch appends n messages with one call.
+func (y *yardstick) batch(ctx context.Context, n int) error {
+	items := make([]store.Append, n)
+	for i := range items {
+		items[i] = y.item()
+	}
+	for _, a := range y.store.Append(ctx, items) {
+		if a.Err != nil {
+			return a.Err
+		}
+	}
+	return nil
+}
+
+func (y *yardstick) item() store.Append {
+	n := y.next
+	y.next++
+	cmid := fmt.Sprintf("m-%d", n)
+	sum := sha256.Sum256([]byte(cmid))
+	now := time.Now()
+	return store.Append{
+		Kind: impart.KindMsg, Sender: y.users[n%int64(len(y.users))], Conv: y.convs[n%int64(len(y.convs))],
+		CMID: impart.CMID(cmid), Type: impart.DefaultType, Body: y.body,
+		// As long as a server's and rising with time like them.
+		MID: impart.MID(fmt.Sprintf("%016x-%019d", now.UnixNano(), n)), At: impart.Millis(now.UnixMilli()), Hash: [16]byte(sum[:16]),
+	}
+}
+
+// commit appends one message alone, and returns how long that took.
+func (y *yardstick) commit(ctx context.Context) (time.Duration, error) {
+	item := []store.Append{y.item()}
+	start := time.Now()
+	err := y.store.Append(ctx, item)[0].Err
+	return time.Since(start), err
+}
+
+// loneTurns is how often a lone sender and a lone commit take turns.
+const loneTurns = 1000
+
+// lone measures one sender alone, and turn and turn about with it a commit of
+// one message on a store of the same kind. It returns the two runs.
+func (e *Env) lone(ctx context.Context, c *crowd, y *yardstick, turns int) (send, commit Run, err error) {
+	s := c.senders[0]
+	over, alone := newMeter(), newRecorder()
+	send, err = e.window(ctx, window{name: "one sender alone", unit: "sends"}, over, func(ctx context.Context) error {
+		for range turns {
+			if ctx.Err() != nil {
+				return nil
+			}
+			start := time.Now()
+			if err := c.one(ctx, s); err != nil {
+				return err
+			}
+			over.finish(time.Since(start))
+			if y == nil {
+				continue
+			}
+			took, err := y.commit(context.WithoutCancel(ctx))
+			if err != nil {
+				return err
+			}
+			alone.record(took)
+		}
+		return nil
+	})
+	send.Loop, send.Of, send.Points = Closed, "a send, by the client", nil
+	send.Figures = send.Figures[:1] // half of the time went to the commits
+	commit = Run{Name: "a lone commit", Of: "one message committed by the store alone, in turns with the sends above", Latency: alone.latency()}
+	return send, commit, err
+}

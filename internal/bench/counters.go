@@ -1,0 +1,75 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+)
+
+// counters are the server's own metrics at one moment, summed over their labels
+// and also by name and label as they stand in /metrics.
+type counters map[string]float64
+
+// counters reads the server's metrics; nil where it does not show them.
+func (e *Env) counters(ctx context.Context, t *Target) counters {
+	if t.Metrics == nil {
+		return nil
+	}
+	text, err := t.Metrics(context.WithoutCancel(ctx))
+	if err != nil {
+		e.Report.note("the server's metrics cannot be read: " + err.Error())
+		return nil
+	}
+	return parseCounters(text)
+}
+
+// parseCounters reads the text form of Prometheus: one "name{labels} value" a line.
+func parseCounters(text []byte) counters {
+	c := counters{}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		line := lines.Text()
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		value, err := strconv.ParseFloat(line[at+1:], 64)
+		if err != nil {
+			continue
+		}
+		full := line[:at]
+		name, _, labelled := strings.Cut(full, "{")
+		c[name] += value
+		if labelled {
+			c[full] = value
+		}
+	}
+	return c
+}
+
+// since is what has happened since an earlier moment.
+func (c counters) since(before counters) counters {
+	if c == nil || before == nil {
+		return nil
+	}
+	d := counters{}
+	for name, value := range c {
+		d[name] = value - before[name]
+	}
+	return d
+}
+
+// describe adds to a run what the server counted while it went on.
+func (c counters) describe(run *Run) {
+	if c == nil || run.Seconds == 0 {
+		return
+	}
+	commits, items := c["im_store_commits_total"], c["im_store_items_total"]
+	run.add("transactions a second", commits/run.Seconds, "/s")
+	if commits > 0 {
+		run.add("items a transaction", items/commits, "")
+	}
+	run.add("server CPU", 100*c["process_cpu_seconds_total"]/run.Seconds, "% of a core")
+}

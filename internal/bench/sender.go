@@ -1,0 +1,239 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// lateAnswer is how long after the end of a window an answer may still come.
+const lateAnswer = 15 * time.Second
+
+// sender is one connection that sends.
+type sender struct {
+	*conn
+	index int
+	next  int64 // the n of its next message
+}
+
+// crowd are the senders of a run, with what they have been answered.
+type crowd struct {
+	target  *Target
+	ledger  *ledger
+	senders []*sender
+	body    string
+	// refusals counts answers that were errors which may be repeated, by code.
+	mu       sync.Mutex
+	refusals map[impart.Code]int64
+}
+
+// newCrowd makes conversations and connects senders, all of whom are members of
+// each. The first sender is number first.
+func (e *Env) newCrowd(ctx context.Context, t *Target, senders, convs, body int) (*crowd, error) {
+	var users []impart.UserID
+	for i := range senders {
+		user, _, err := t.User(i)
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, user)
+	}
+	ids := make([]impart.ConvID, convs)
+	for i := range ids {
+		ids[i] = e.conv(i)
+	}
+	c := &crowd{target: t, ledger: newLedger(e.Run(), ids), body: strings.Repeat("m", body), refusals: map[impart.Code]int64{}}
+	err := each(ctx, 8, convs, func(i int) error { return t.PutConversation(ctx, ids[i], users) })
+	if err != nil {
+		return nil, err
+	}
+	c.senders = make([]*sender, senders)
+	err = each(ctx, 8, senders, func(i int) error {
+		connected, err := t.connect(ctx, i, "bench", false)
+		if err == nil {
+			c.senders[i] = &sender{conn: connected, index: i}
+		}
+		return err
+	})
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *crowd) close() {
+	for _, s := range c.senders {
+		if s != nil {
+			s.close()
+		}
+	}
+}
+
+// each runs do(0..n-1) in a few goroutines and returns the first error.
+func each(ctx context.Context, goroutines, n int, do func(i int) error) error {
+	var next atomic.Int64
+	var failed error
+	var once sync.Once
+	var group sync.WaitGroup
+	var stop atomic.Bool
+	for range min(goroutines, n) {
+		group.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n || stop.Load() {
+					return
+				}
+				err := ctx.Err()
+				if err == nil {
+					err = do(i)
+				}
+				if err != nil {
+					stop.Store(true)
+					once.Do(func() { failed = err })
+				}
+			}
+		})
+	}
+	group.Wait()
+	return failed
+}
+
+// place is the conversation of a sender's n-th message: over time each sender
+// writes to all of them.
+func (c *crowd) place(s *sender, n int64) int {
+	return int((int64(s.index) + n) % int64(len(c.ledger.convs)))
+}
+
+// frame is a message as a frame; its rid is n.
+func (c *crowd) frame(s *sender, n int64) *wire.Send {
+	return &wire.Send{
+		RID: strconv.FormatInt(n, 10), Conv: c.ledger.convs[c.place(s, n)].id,
+		CMID: c.ledger.cmid(message{int64(s.index), n}), Body: c.body,
+	}
+}
+
+// answered notes the answer to a message.
+func (c *crowd) answered(s *sender, n int64, sent *impart.Sent) error {
+	return c.ledger.sent(c.place(s, n), c.ledger.cmid(message{int64(s.index), n}), sent.Seq, sent.MID)
+}
+
+// refused notes an error frame. It is an error unless the same frame may be sent again.
+func (c *crowd) refused(f *wire.ErrorFrame) error {
+	if !f.Retry {
+		return f.Err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refusals[f.Err.Code]++
+	return nil
+}
+
+// closed runs the closed loop of the first active senders until ctx ends.
+func (c *crowd) closed(ctx context.Context, active int, m *meter) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// A server that stops answering ends the window too, a while after its time.
+	stop := c.deadline(ctx)
+	defer stop()
+	var group sync.WaitGroup
+	for _, s := range c.senders[:active] {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				start := time.Now()
+				if err := c.one(ctx, s); err != nil {
+					cancel(fmt.Errorf("sender %d: %w", s.index, err))
+					return
+				}
+				m.finish(time.Since(start))
+			}
+		})
+	}
+	group.Wait()
+	return failure(ctx)
+}
+
+// failure is why a context was cancelled, unless its time was up or the whole
+// was interrupted.
+func failure(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// deadline makes reads fail a while after ctx has ended, until stop is called.
+func (c *crowd) deadline(ctx context.Context) (stop func()) {
+	after := context.AfterFunc(ctx, func() {
+		for _, s := range c.senders {
+			_ = s.nc.SetReadDeadline(time.Now().Add(lateAnswer))
+		}
+	})
+	return func() {
+		if !after() {
+			for _, s := range c.senders {
+				_ = s.nc.SetReadDeadline(time.Time{})
+			}
+		}
+	}
+}
+
+// one sends the next message of s and waits for its answer, repeating it while
+// it is refused for now.
+func (c *crowd) one(ctx context.Context, s *sender) error {
+	n := s.next
+	s.next++
+	frame := c.frame(s, n)
+	c.ledger.unanswered.Add(1) // until its answer comes
+	for {
+		if err := s.write(frame); err != nil {
+			return err
+		}
+		got, err := s.answer()
+		if err != nil {
+			return err
+		}
+		switch f := got.(type) {
+		case *wire.Sent:
+			c.ledger.unanswered.Add(-1)
+			return c.answered(s, n, &f.Sent)
+		case *wire.ErrorFrame:
+			if err := c.refused(f); err != nil || ctx.Err() != nil {
+				return err
+			}
+			pause(ctx, f.Err.RetryAfter)
+		}
+	}
+}
+
+// answer reads frames until an answer.
+func (s *sender) answer() (wire.ServerFrame, error) {
+	for {
+		got, err := s.conn.next()
+		if err != nil {
+			return nil, err
+		}
+		switch got.(type) {
+		case *wire.Sent, *wire.ErrorFrame:
+			return got, nil
+		}
+	}
+}
+
+// pause waits, at least a little, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(max(d, 10*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
