@@ -4,14 +4,16 @@
 package checks
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/lab"
 )
 
 // All gives every check, in the order in which they run.
 func All() []lab.Check {
-	return slices.Concat(seed000())
+	return slices.Concat(seed000(), seed000Delivery(), seed002())
 }
 
 // What most checks use.
@@ -20,3 +22,6 @@ const (
 	ana = "u-ana"
 	ben = "u-ben"
 )
+
+// cmid is the i-th cmid with this beginning.
+func cmid(begin string, i int) impart.CMID { return impart.CMID(fmt.Sprintf("%s-%d", begin, i)) }
