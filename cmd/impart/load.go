@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // usageError is wrong usage or configuration: the process ends with 2.
@@ -127,6 +129,9 @@ func (e effective) fault(want string) error {
 // variables of that form there on its own.
 func unknownVariables(table []setting, environ []string) []string {
 	known := []string{configVariable, "IM_BUG", "IM_URL"}
+	if fault.Enabled {
+		known = append(known, "IM_CLOCK")
+	}
 	for _, s := range table {
 		known = append(known, s.name)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // DevPrefix starts a token of the dev login: DevPrefix + user id.
@@ -89,7 +90,7 @@ func New(ctx context.Context, config Config) (*Verifier, error) {
 	}
 	v := &Verifier{config: config, now: config.Now, leeway: config.Leeway, stop: func() {}}
 	if v.now == nil {
-		v.now = time.Now
+		v.now = func() time.Time { return fault.Wall(time.Now()) }
 	}
 	switch {
 	case v.leeway == 0:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -30,7 +31,7 @@ func (g *Gateway) heartbeatLoop() {
 
 func (c *conn) beat(every time.Duration) {
 	c.mu.Lock()
-	expired := c.expires != 0 && impart.Millis(time.Now().UnixMilli()) >= c.expires
+	expired := c.expires != 0 && impart.Millis(fault.Wall(time.Now()).UnixMilli()) >= c.expires
 	paused := c.paused
 	c.mu.Unlock()
 	// Not by the clock on the wall: set forward, it would make everybody silent.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -104,7 +105,7 @@ func (s *Service) learn(m bus.Message) {
 }
 
 // now is the time in milliseconds.
-func (s *Service) now() impart.Millis { return impart.Millis(s.cfg.Now().UnixMilli()) }
+func (s *Service) now() impart.Millis { return impart.Millis(fault.Wall(s.cfg.Now()).UnixMilli()) }
 
 // stamp is the id and the time of a new event. Ids rise strictly within the
 // process, whatever the clock does.

@@ -50,7 +50,7 @@ func (s *Service) clean(ctx context.Context, c cleaning) {
 
 // cleanRound removes batches until nothing is too old any more.
 func (s *Service) cleanRound(ctx context.Context, c cleaning) error {
-	before := impart.Millis(s.cfg.Now().Add(-c.age).UnixMilli())
+	before := s.now() - impart.Millis(c.age.Milliseconds())
 	for {
 		removed, more, err := c.remove(ctx, before, cleanBatch)
 		s.metrics.removed.WithLabelValues(c.table).Add(float64(removed))

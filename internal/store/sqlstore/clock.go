@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // clock is the time of day that is never set back while the process runs. A
@@ -22,7 +23,7 @@ func startClock() func() impart.Millis {
 	c, began := new(clock), time.Now()
 	return func() impart.Millis {
 		now := time.Now()
-		return c.read(impart.Millis(now.UnixMilli()), now.Sub(began))
+		return c.read(impart.Millis(fault.Wall(now).UnixMilli()), now.Sub(began))
 	}
 }
 
