@@ -25,6 +25,7 @@ const module = "github.com/impart-im/impart"
 var mayImport = map[string][]string{
 	".":                       {},
 	"wire":                    {"."},
+	"client":                  {".", "wire"},
 	"internal/fault":          {},
 	"internal/store":          {"."},
 	"internal/bus":            {"."},
@@ -42,11 +43,12 @@ var mayImport = map[string][]string{
 	"internal/lab/process":    {},
 	"web":                     {},
 	// The lab sees servers only from outside: frames, rows, metrics and exit codes.
-	"internal/lab":        {".", "wire", "internal/lab/process", "internal/lab/probe", "internal/lab/rows"},
+	"internal/lab":        {".", "wire", "internal/lab/link", "internal/lab/process", "internal/lab/probe", "internal/lab/rows"},
 	"internal/lab/rows":   {"."},
+	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
 	"internal/lab/probe":  {".", "wire"},
 	"internal/lab/report": {"internal/lab"},
-	"internal/lab/checks": {".", "wire", "internal/lab", "internal/lab/probe", "internal/lab/rows"},
+	"internal/lab/checks": {".", "wire", "internal/lab", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {
 		".", "wire", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/gateway",
 		"internal/lab", "internal/lab/checks", "internal/lab/report",
@@ -68,6 +70,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	".":                       {"wire"},
 	"docs":                    {".", "wire"},
+	"client":                  {"internal/lab/world"},
 	"internal/store":          {"wire"},
 	"internal/store/sqlstore": {"internal/conformance"},
 	"internal/store/memstore": {"internal/conformance"},
@@ -82,10 +85,10 @@ var testsMayImport = map[string][]string{
 // owners are packages from elsewhere that only one part of ours may touch. A
 // prefix stands for everything under it; tests under test/ may use them all.
 var owners = map[string][]string{
-	"database/sql":               {"internal/store/sqlstore", "internal/lab/rows"}, // the lab's judge reads the file itself
-	"modernc.org/":               {"internal/store/sqlstore", "internal/lab/rows"},
+	"database/sql":               {"internal/store/sqlstore", "client", "internal/lab/rows"}, // the lab's judge reads the file itself
+	"modernc.org/":               {"internal/store/sqlstore", "client", "internal/lab/rows"},
 	"github.com/pressly/goose":   {"internal/store/sqlstore"},
-	"github.com/gobwas/":         {"internal/gateway", "internal/bench"},
+	"github.com/gobwas/":         {"internal/gateway", "internal/bench", "internal/lab/world"},
 	"github.com/HdrHistogram/":   {"internal/bench"},
 	"github.com/golang-jwt/":     {"internal/auth"},
 	"github.com/MicahParks/":     {"internal/auth"},
@@ -97,7 +100,7 @@ var owners = map[string][]string{
 	"github.com/lmittmann/tint":  {"cmd/impart"},
 	"os/signal":                  {"cmd/impart"},
 	"flag":                       {"cmd/impart", "internal/bench"},
-	"github.com/coder/websocket": {}, // a client of our tests
+	"github.com/coder/websocket": {"internal/lab/probe"}, // clients
 	"testing":                    {"internal/conformance"},
 }
 

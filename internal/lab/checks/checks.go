@@ -6,6 +6,7 @@ package checks
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/lab"
@@ -13,7 +14,8 @@ import (
 
 // All gives every check, in the order in which they run.
 func All() []lab.Check {
-	return slices.Concat(seed000(), seed000Delivery(), seed002())
+	return slices.Concat(seed000(), seed000Delivery(), seed002(),
+		storms(), readers(), installs(), members(), files(), clocks())
 }
 
 // What most checks use.
@@ -25,3 +27,6 @@ const (
 
 // cmid is the i-th cmid with this beginning.
 func cmid(begin string, i int) impart.CMID { return impart.CMID(fmt.Sprintf("%s-%d", begin, i)) }
+
+// replySoon is ample for what needs no disk and no network.
+const replySoon = 5 * time.Second

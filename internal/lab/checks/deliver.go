@@ -9,7 +9,6 @@ import (
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab"
 	"github.com/impart-im/impart/internal/lab/probe"
-	"github.com/impart-im/impart/wire"
 )
 
 // seed000Delivery are the checks of seed 000 about replies, acks and pushes.
@@ -139,9 +138,4 @@ func lostPush(ctx context.Context, b *lab.Bench) {
 	b.Wants(pushes == 0, "%d pushes came through although all were lost", pushes)
 	b.Wants(row == sent.Seq && took <= bound, "the cursor is at %d of %d after %v", row, sent.Seq, took.Round(time.Millisecond))
 	b.Saw("repaired in %d ms, cursor %d, pushes %d", took.Milliseconds(), row, pushes)
-}
-
-func isPush(f wire.ServerFrame) bool {
-	_, ok := f.(*wire.Event)
-	return ok
 }

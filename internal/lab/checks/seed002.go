@@ -161,7 +161,7 @@ func pendingDrains(ctx context.Context, b *lab.Bench) {
 	s := b.Serve("IM_RETRY_MS=100,200,300,400", "IM_SWEEP_MS=60000")
 	s.PutConv(ab, ana, ben, "u-mute")
 	phone, other := b.Device(s.Addr(), ana), b.Device(s.Addr(), ben)
-	b.Device(s.Addr(), "u-mute") // never acknowledges
+	b.Device(s.Addr(), "u-mute")   // never acknowledges
 	const messages, flows = 100, 3 // every device, the sender's own too
 	highest := 0.0
 	for i := range messages {

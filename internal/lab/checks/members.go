@@ -1,0 +1,136 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/lab"
+	"github.com/impart-im/impart/internal/lab/rows"
+	"github.com/impart-im/impart/wire"
+)
+
+func members() []lab.Check {
+	return []lab.Check{{
+		ID: "membership-under-load", Invariant: "D8",
+		What:   "A user joins and leaves a busy group again and again, and keeps syncing; every frame that reaches the device is held against the periods in the database.",
+		Expect: "not one event, head or hint from outside the user's periods, and every event of them",
+		Twins: []lab.Sabotage{
+			lab.Planted(fault.SeesAllPush, "pushes ignore membership periods"),
+			lab.Planted(fault.SeesAllSync, "pages ignore membership periods"),
+		},
+		Run: membershipUnderLoad,
+	}}
+}
+
+const zoe = "u-zoe"
+
+func membershipUnderLoad(ctx context.Context, b *lab.Bench) {
+	s := b.Serve("IM_SWEEP_MS=100")
+	s.PutConv(ab, ana, ben)
+	s.PutConv("c-zoe", zoe) // the user is known
+	const periods, each = 8, 25
+	phone := b.Device(s.Addr(), ana)
+	live := b.Device(s.Addr(), zoe)
+	asks := b.DeviceAs(s.Addr(), zoe, "d-asks", "i-1", nil)
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // a device that asks for everything, all the time
+		for after := impart.Seq(0); ; {
+			_, _ = asks.Ask(ctx, &wire.Sync{Conv: ab, After: &after})
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	})
+	n := 0
+	send := func(count int) {
+		for range count {
+			phone.MustSend(ab, cmid("m", n), "hi")
+			n++
+		}
+	}
+	for range periods {
+		send(each)
+		s.Join(ab, zoe)
+		send(each)
+		s.Leave(ab, zoe)
+	}
+	send(each)
+	b.Pause(300 * time.Millisecond) // pushes and sweeps that were under way
+	close(done)
+	wg.Wait()
+	sees := visibleTo(ctx, b, s, zoe)
+	b.Bit("periods", int(s.Number("SELECT count(*) FROM members WHERE conv_id = ? AND user_id = ?", ab, zoe)))
+	pushed := judgeSeen(b, live, sees)
+	synced := judgeSeen(b, asks, sees)
+	b.Bit("events heard live", pushed)
+	b.Bit("events heard in pages", synced)
+	b.Saw("%d periods, %d events of %d are visible; %d were pushed, %d came in pages", periods, len(sees), n+2*periods, pushed, synced)
+}
+
+// visibleTo are the seqs of ab that a user may see, by the rows of the database.
+func visibleTo(ctx context.Context, b *lab.Bench, s *lab.Server, user impart.UserID) map[impart.Seq]bool {
+	sees := map[impart.Seq]bool{}
+	s.Look(func(db *rows.DB) error {
+		events, err := db.Events(ctx, ab)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			n, err := db.Number(ctx, "SELECT count(*) FROM members WHERE conv_id = ? AND user_id = ? AND from_seq <= ? AND (to_seq IS NULL OR to_seq >= ?)",
+				ab, user, e.Seq, e.Seq)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				sees[e.Seq] = true
+			}
+		}
+		return nil
+	})
+	return sees
+}
+
+// judgeSeen reports what a device heard and must not, and gives how many events
+// it heard.
+func judgeSeen(b *lab.Bench, d *lab.Device, sees map[impart.Seq]bool) int {
+	last := impart.Seq(0)
+	for seq := range sees {
+		last = max(last, seq)
+	}
+	heard := map[impart.Seq]bool{}
+	saw := func(ev *impart.Event, how string) {
+		if ev.Conv != ab {
+			return
+		}
+		heard[ev.Seq] = true
+		b.Wants(sees[ev.Seq], "%s was given seq %d by %s, which is outside of every period", d.Name, ev.Seq, how)
+	}
+	told := func(conv impart.ConvID, head impart.Seq, how string) {
+		b.Wants(conv != ab || head <= last, "%s was told of head %d by %s and may know of %d", d.Name, head, how, last)
+	}
+	for _, h := range d.Heard() {
+		switch f := h.Frame.(type) {
+		case *wire.Event:
+			saw(f.Event, "push")
+		case *wire.Hint:
+			told(f.Conv, f.Head, "hint")
+		case *wire.Synced:
+			told(f.Page.Conv, f.Page.Head, "sync")
+			for i := range f.Page.Events {
+				saw(&f.Page.Events[i], fmt.Sprint("sync of ", f.RID))
+			}
+		case *wire.Receipt:
+			told(f.Conv, max(f.Delivered, f.Read), "receipt")
+		}
+	}
+	return len(heard)
+}
