@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// Conversation is what this store holds of one.
+type Conversation struct {
+	Conv impart.ConvID
+	// Start: the store's log begins after it. Older events are for [Client.History].
+	Start impart.Seq
+	// Stored: every event that the user may see, above Start and up to here, is stored.
+	Stored impart.Seq
+	// Handled: the handler has taken every event up to here.
+	Handled impart.Seq
+	Floor   impart.Seq // the server's retention has removed everything up to here
+	Read    impart.Seq // the user has read up to here
+}
+
+// Conversations lists what this store holds, by id.
+func (c *Client) Conversations(ctx context.Context) ([]Conversation, error) {
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	var list []Conversation
+	err := each(within{ctx, c.store.db}, func(rows *sql.Rows) error {
+		var one Conversation
+		err := rows.Scan(&one.Conv, &one.Start, &one.Stored, &one.Handled, &one.Floor, &one.Read)
+		list = append(list, one)
+		return err
+	}, "SELECT conv, start, stored, handled, floor, read FROM conversations ORDER BY conv")
+	return list, err
+}
+
+// Events reads the stored log of a conversation: events with seq > after, up to
+// the first gap, ascending, at most limit. Seqs may be missing where the user may
+// not see what is there.
+func (c *Client) Events(ctx context.Context, id impart.ConvID, after impart.Seq, limit int) ([]impart.Event, error) {
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	q := within{ctx, c.store.db}
+	var stored impart.Seq
+	err := q.QueryRow("SELECT coalesce((SELECT stored FROM conversations WHERE conv = ?), 0)", id).Scan(&stored)
+	if err != nil {
+		return nil, err
+	}
+	return eventsAfter(q, id, after, stored, limit)
+}
+
+// History reads events with seq < before from the server, descending, at most
+// limit (1..1,000), for what is older than the store. It needs a connection and
+// waits for one. Nothing of it is stored.
+func (c *Client) History(ctx context.Context, id impart.ConvID, before impart.Seq, limit int) (impart.Page, error) {
+	reply, err := c.call(ctx, &wire.Sync{Conv: id, Before: &before, Limit: &limit})
+	if err != nil {
+		return impart.Page{}, err
+	}
+	return reply.(*wire.Synced).Page, nil
+}
+
+// Who reports who has an event: of each user who may see it, on how many devices
+// it is stored and whether it was read, for users above after. It needs a
+// connection and waits for one.
+func (c *Client) Who(ctx context.Context, id impart.ConvID, seq impart.Seq, after impart.UserID) (impart.Report, error) {
+	reply, err := c.call(ctx, &wire.Who{Conv: id, Seq: seq, After: after})
+	if err != nil {
+		return impart.Report{}, err
+	}
+	return reply.(*wire.Whos).Report, nil
+}
+
+// List pages through the user's conversations as the server knows them, ids
+// above after, with unread counts and newest events. It needs a connection and
+// waits for one.
+func (c *Client) List(ctx context.Context, after impart.ConvID, limit int) (impart.ConvsPage, error) {
+	reply, err := c.call(ctx, &wire.Convs{After: after, Limit: &limit})
+	if err != nil {
+		return impart.ConvsPage{}, err
+	}
+	return reply.(*wire.ConvsPage).Page, nil
+}

@@ -1,0 +1,194 @@
+package client
+
+import (
+	"database/sql"
+	"errors"
+
+	"github.com/impart-im/impart"
+)
+
+// Item is a message, or a recall of one, that has no final answer yet, or was
+// refused for good.
+type Item struct {
+	CMID impart.CMID
+	Conv impart.ConvID
+	Kind impart.Kind // KindMsg or KindRecall
+	Type string
+	Body string
+	Ext  []byte
+	// Target and TargetMID name the message that a recall takes back.
+	Target    impart.Seq
+	TargetMID impart.MID
+	At        impart.Millis // when it was given to the client, by its clock
+	// Err is the final refusal; nil while the item waits.
+	Err *impart.Error
+
+	pos int64
+}
+
+const itemColumns = "pos, cmid, conv, kind, type, body, ext, target, target_mid, at, code, message"
+
+func items(q querier, where string, args ...any) ([]Item, error) {
+	var list []Item
+	err := each(q, func(rows *sql.Rows) error {
+		var it Item
+		var code impart.Code
+		var message string
+		err := rows.Scan(&it.pos, &it.CMID, &it.Conv, &it.Kind, &it.Type, &it.Body, &it.Ext, &it.Target, &it.TargetMID, &it.At, &code, &message)
+		if code != "" {
+			it.Err = &impart.Error{Code: code, Message: message}
+		}
+		list = append(list, it)
+		return err
+	}, "SELECT "+itemColumns+" FROM outbox WHERE "+where, args...)
+	return list, err
+}
+
+// enqueue puts an item at a place, or behind all others if pos is nil.
+func enqueue(tx *sql.Tx, it *Item, pos any) error {
+	return run(tx, "INSERT INTO outbox ("+itemColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', '')",
+		pos, it.CMID, it.Conv, it.Kind, it.Type, it.Body, it.Ext, it.Target, it.TargetMID, it.At)
+}
+
+// settle takes the outbox item out that ev answers: it was stored, however the
+// server came to say so. A message that was cancelled meanwhile is recalled. mine
+// reports that the item was here; fresh that the event is new to this store.
+func settle(tx *sql.Tx, ev *impart.Event, fresh bool) (settled []Settled, mine bool, err error) {
+	mine, err = changed(tx, "DELETE FROM outbox WHERE cmid = ?", ev.CMID)
+	if err != nil {
+		return nil, false, err
+	}
+	if mine {
+		settled = []Settled{{CMID: ev.CMID, Conv: ev.Conv, Seq: ev.Seq, MID: ev.MID, At: ev.At}}
+	}
+	if ev.Kind != impart.KindMsg || !fresh {
+		return settled, mine, nil
+	}
+	cancelled, err := changed(tx, "DELETE FROM cancelled WHERE cmid = ?", ev.CMID)
+	if err != nil || !cancelled {
+		return settled, mine, err
+	}
+	return settled, mine, recall(tx, ev)
+}
+
+// recallOf is the outbox item that takes a stored message back.
+func recallOf(ev *impart.Event, at impart.Millis) *Item {
+	return &Item{CMID: newCMID(), Conv: ev.Conv, Kind: impart.KindRecall, Target: ev.Seq, TargetMID: ev.MID, At: at}
+}
+
+// refuse keeps an item as refused for good.
+func refuse(tx *sql.Tx, cmid impart.CMID, why *impart.Error) (bool, error) {
+	return changed(tx, "UPDATE outbox SET code = ?, message = ? WHERE cmid = ? AND code = ''", why.Code, why.Message, cmid)
+}
+
+// rewind takes the events above agreed out of a conversation, whose history is
+// another from there on. Own messages among them were undone and go back into the
+// outbox, before what was given later.
+func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
+	firm, err := c.firm(tx, agreed)
+	if err != nil {
+		return err
+	}
+	undone, err := c.undone(tx, agreed)
+	if err != nil {
+		return err
+	}
+	if err := putBack(tx, undone); err != nil {
+		return err
+	}
+	if err := run(tx, "DELETE FROM events WHERE conv = ? AND seq > ?", c.id, firm); err != nil {
+		return err
+	}
+	c.doubt, c.above, c.probe, c.changed, c.sync = false, false, nil, false, false
+	c.want, c.told = 0, 0
+	c.stored, c.start, c.read, c.floor = min(c.stored, firm), min(c.start, firm), min(c.read, firm), min(c.floor, firm)
+	if !c.known {
+		return nil
+	}
+	return run(tx, `UPDATE conversations SET doubt = 0, start = ?, stored = ?, floor = ?, read = ?, read_told = 0,
+		rewinds = rewinds + (stored > ?), rewound_to = CASE WHEN stored > ? THEN min(coalesce(rewound_to, ?), ?) ELSE rewound_to END,
+		handled = min(handled, ?) WHERE conv = ?`,
+		c.start, c.stored, c.floor, c.read, firm, firm, firm, firm, firm, c.id)
+}
+
+// firm is up to where events can stay: below the target of a recall that was
+// undone, for the text that it took is no longer here and has to be fetched anew.
+func (c *conv) firm(tx *sql.Tx, agreed impart.Seq) (impart.Seq, error) {
+	var lowest sql.NullInt64
+	err := tx.QueryRow("SELECT min(target) FROM events WHERE conv = ? AND seq > ? AND target > 0", c.id, agreed).Scan(&lowest)
+	if err != nil || !lowest.Valid {
+		return agreed, err
+	}
+	return max(min(agreed, impart.Seq(lowest.Int64)-1), 0), nil
+}
+
+// undone lists what has to be sent again: own messages above agreed that were
+// not recalled, and own recalls above it of what still stands.
+func (c *conv) undone(tx *sql.Tx, agreed impart.Seq) ([]Item, error) {
+	var list []Item
+	err := each(tx, func(rows *sql.Rows) error {
+		ev, err := scanEvent(rows)
+		if err != nil {
+			return err
+		}
+		it := Item{CMID: ev.CMID, Conv: ev.Conv, Kind: ev.Kind, Type: ev.Type, Body: ev.Body, Ext: ev.Ext,
+			Target: ev.Target, TargetMID: ev.TargetMID, At: ev.At}
+		if ev.Kind == impart.KindMsg && !ev.Recalled || ev.Kind == impart.KindRecall && ev.Target <= agreed {
+			list = append(list, it)
+		}
+		return nil
+	}, "SELECT "+eventColumns+" FROM events WHERE conv = ? AND seq > ? AND mine = 1 ORDER BY seq", c.id, agreed)
+	return list, err
+}
+
+// putBack puts items in front of all others, in their order. One that is in the
+// outbox already stays where it is.
+func putBack(tx *sql.Tx, list []Item) error {
+	var first int64
+	if err := tx.QueryRow("SELECT coalesce(min(pos), 0) FROM outbox").Scan(&first); err != nil {
+		return err
+	}
+	for i := range list {
+		var there bool
+		err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM outbox WHERE cmid = ?)", list[i].CMID).Scan(&there)
+		if err == nil && !there {
+			err = enqueue(tx, &list[i], first-int64(len(list)-i))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cancel takes a message out of the outbox, unless it is not there.
+func cancel(tx *sql.Tx, cmid impart.CMID) (Cancelled, error) {
+	gone, err := changed(tx, "DELETE FROM outbox WHERE cmid = ? AND kind = ?", cmid, impart.KindMsg)
+	if err != nil {
+		return "", err
+	}
+	if gone {
+		// It may have been sent by an attempt whose answer was lost.
+		return NotSent, run(tx, "INSERT OR IGNORE INTO cancelled VALUES (?)", cmid)
+	}
+	var ev impart.Event
+	err = tx.QueryRow("SELECT conv, seq, mid, recalled FROM events WHERE mine = 1 AND cmid = ? AND kind = ?", cmid, impart.KindMsg).
+		Scan(&ev.Conv, &ev.Seq, &ev.MID, &ev.Recalled)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", ErrUnknownMessage
+	}
+	if err != nil {
+		return "", err
+	}
+	return Recalling, recall(tx, &ev)
+}
+
+// recall puts a recall of ev into the outbox, unless it is recalled or about to be.
+func recall(tx *sql.Tx, ev *impart.Event) error {
+	var under bool
+	err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM outbox WHERE conv = ? AND target = ? AND code = '')", ev.Conv, ev.Seq).Scan(&under)
+	if err != nil || under || ev.Recalled {
+		return err
+	}
+	return enqueue(tx, recallOf(ev, now()), nil)
+}

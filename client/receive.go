@@ -1,0 +1,367 @@
+package client
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/wire"
+)
+
+// take notes what a frame wants. An error ends the connection.
+func (s *session) take(frame wire.ServerFrame) error {
+	switch f := frame.(type) {
+	case *wire.Welcome:
+		return s.takeWelcome(f)
+	case *wire.Subbed:
+		return s.takeSubbed(f)
+	case *wire.Event:
+		s.takeEvent(f)
+	case *wire.Sent:
+		s.takeSent(f)
+	case *wire.Synced:
+		s.takeSynced(f)
+	case *wire.Pulled:
+		s.takePulled(f)
+	case *wire.Acked:
+		s.takeAcked(f)
+	case *wire.Readed:
+		s.takeReaded(f)
+	case *wire.Hint:
+		s.takeHint(f)
+	case *wire.Whos:
+		s.takeResult(f.RID, f)
+	case *wire.ConvsPage:
+		s.takeResult(f.RID, f)
+	case *wire.Pong:
+		s.answered(f.RID)
+	case *wire.Receipt:
+		if told := s.c.cfg.Handler.Receipt; told != nil {
+			s.c.mayNote(func() {
+				told(Receipt{Conv: f.Conv, User: f.User, Delivered: f.Delivered, Read: f.Read})
+			})
+		}
+	case *wire.TypingNote:
+		if told := s.c.cfg.Handler.Typing; told != nil {
+			s.c.mayNote(func() { told(f.Conv, f.User) })
+		}
+	case *wire.ErrorFrame:
+		return s.takeError(f)
+	case *wire.Bye:
+		return &laterError{
+			error: &Bye{Code: string(f.Code), Final: f.Code.Final()},
+			after: min(f.ReconnectAfter, maxLater),
+		}
+	}
+	return nil
+}
+
+// takeWelcome compares the server's view with the store's: whose it is, whether
+// the server counts the device as new, and whether history is another.
+func (s *session) takeWelcome(f *wire.Welcome) error {
+	s.answered(f.RID)
+	if s.me.User != "" && s.me.User != f.User {
+		return &wrongUser{store: s.me.User, token: f.User}
+	}
+	anew := s.me.InstallEpoch != f.Install
+	s.me.User, s.me.InstallEpoch = f.User, f.Install
+	s.limits, s.welcomed = f.Limits, true
+	s.write(func(tx *sql.Tx) error {
+		return run(tx, "UPDATE self SET user = ?, install_epoch = ?", f.User, f.Install)
+	})
+	if s.me.Epoch != f.Epoch {
+		s.enterEpoch(f.Epoch)
+	}
+	if anew {
+		s.ackAnew() // the server has forgotten what this store holds
+	}
+	s.c.setStatus(func(st *Status) {
+		st.State, st.Err, st.User, st.Epoch, st.RetryAt = CatchingUp, nil, f.User, f.Epoch, time.Time{}
+	})
+	s.ask(&wire.Sub{}, &request{kind: asksSub})
+	return nil
+}
+
+func (s *session) takeSubbed(f *wire.Subbed) error {
+	s.answered(f.RID)
+	s.subbed = true
+	s.sawEpoch(f.Epoch)
+	for _, state := range f.Convs {
+		c := s.conv(state.Conv)
+		c.want = max(c.want, state.Head)
+		c.acked, c.asked = min(c.acked, state.Delivered), min(c.asked, state.Delivered)
+		s.write(func(tx *sql.Tx) error { return c.begin(tx, state.Delivered) })
+	}
+	return nil
+}
+
+func (s *session) takeEvent(f *wire.Event) {
+	s.sawEpoch(f.Epoch)
+	s.put(f.Event, f.Epoch, false)
+}
+
+// put stores one event of the present history.
+func (s *session) put(ev *impart.Event, epoch impart.Epoch, force bool) {
+	s.write(func(tx *sql.Tx) error {
+		c := s.conv(ev.Conv)
+		c.want = max(c.want, ev.Seq)
+		if epoch != s.me.Epoch || c.doubt {
+			return nil // it comes again once it is clear what it follows
+		}
+		if !force && ev.Seq <= c.stored && c.known && !ev.Recalled {
+			return nil
+		}
+		return s.apply(tx, c, ev)
+	})
+}
+
+// apply puts an event into its conversation, in the transaction of this round.
+func (s *session) apply(tx *sql.Tx, c *conv, ev *impart.Event) error {
+	settled, err := c.put(tx, s.me, ev)
+	s.told = append(s.told, settled...)
+	s.stored++
+	if ev.Sender == s.me.User {
+		s.lane(ev.Conv) // it may have been cancelled, and now has to be recalled
+	}
+	return err
+}
+
+// takeSent turns the item that was sent into the event that it has become.
+func (s *session) takeSent(f *wire.Sent) {
+	r := s.answered(f.RID)
+	if r == nil || r.item == nil {
+		return
+	}
+	lane, it := s.lane(r.item.Conv), r.item
+	lane.landed(r)
+	s.sawEpoch(f.Sent.Epoch)
+	if f.Sent.Epoch != s.me.Epoch || f.Sent.Conv != it.Conv {
+		return // the item stays, and is looked for in the log
+	}
+	ev := &impart.Event{
+		Conv: it.Conv, Seq: f.Sent.Seq, Kind: it.Kind, MID: f.Sent.MID, Sender: s.me.User, CMID: it.CMID,
+		Type: it.Type, Body: it.Body, Ext: it.Ext, Target: it.Target, TargetMID: it.TargetMID, At: f.Sent.At,
+	}
+	s.put(ev, f.Sent.Epoch, true)
+}
+
+func (s *session) takeAcked(f *wire.Acked) {
+	if r := s.answered(f.RID); r != nil && !r.late {
+		s.ackEnded()
+	}
+	for _, item := range f.Items {
+		c := s.conv(item.Conv)
+		switch {
+		case item.Err == nil:
+			c.acked = max(c.acked, item.Delivered)
+			c.want = max(c.want, item.Delivered)
+		case impart.CodeOf(item.Err) == impart.CursorAhead:
+			s.doubt(c)
+		default:
+			c.acked = c.stored // nothing that an ack could change
+		}
+	}
+}
+
+func (s *session) takeReaded(f *wire.Readed) {
+	r := s.answered(f.RID)
+	if r == nil || r.conv == nil {
+		return
+	}
+	c := r.conv
+	c.reading = false
+	s.write(func(tx *sql.Tx) error {
+		c.told, c.read = max(c.told, f.Read), max(c.read, f.Read)
+		return run(tx, "UPDATE conversations SET read = max(read, ?), read_told = max(read_told, ?) WHERE conv = ?", f.Read, f.Read, c.id)
+	})
+	s.rereads = true
+}
+
+func (s *session) readRefused(r *request, f *wire.ErrorFrame, later time.Time) {
+	c := r.conv
+	c.reading, s.rereads, s.readAt = false, true, later
+	if f.Retry || f.Err.Code == impart.EpochChanged {
+		return
+	}
+	s.write(func(tx *sql.Tx) error { // it will not become right
+		return run(tx, "UPDATE conversations SET read_told = max(read_told, read) WHERE conv = ?", c.id)
+	})
+}
+
+// takeHint notes what the server says we lack. If it is here already, the ack has
+// not arrived: it is sent again.
+func (s *session) takeHint(f *wire.Hint) {
+	s.sawEpoch(f.Epoch)
+	if f.Conv == "" {
+		s.toPull = true
+		return
+	}
+	c := s.conv(f.Conv)
+	c.want = max(c.want, f.Head)
+	if c.known && c.stored >= f.Head {
+		c.acked, c.asked = 0, 0
+		s.countUnacked(s.limits.AckEvery)
+	}
+}
+
+func (s *session) takeResult(rid string, frame wire.ServerFrame) {
+	if r := s.answered(rid); r != nil && r.call != nil {
+		r.call.done <- result{frame: frame}
+	}
+}
+
+// takeError goes by what was asked.
+func (s *session) takeError(f *wire.ErrorFrame) error {
+	r := s.answered(f.RID)
+	refusal := f.Err
+	switch refusal.Code {
+	case impart.Unauthenticated:
+		return fmt.Errorf("client: the server has refused the connection: %w", refusal)
+	case impart.StaleInstall:
+		s.staleAt = time.Now() // a bye follows, and says whether to return
+		return nil
+	case impart.EpochChanged:
+		s.sawEpoch(refusal.Epoch)
+	}
+	if r == nil {
+		s.c.cfg.Log.Warn("the server has refused a frame", "error", refusal)
+		return nil
+	}
+	later := time.Now().Add(max(min(refusal.RetryAfter, maxLater), retryAfter))
+	switch r.kind {
+	case asksHello, asksSub:
+		return &laterError{error: fmt.Errorf("client: the server has refused the connection: %w", refusal), after: refusal.RetryAfter}
+	case asksPull:
+		s.pulling, s.pullAt = false, later
+	case asksSync:
+		r.conv.resume = later
+		s.syncRefused(r, f)
+	case asksProbe:
+		r.conv.resume = later
+		s.probeRefused(r, f)
+	case asksAck:
+		s.ackAt = later
+		s.ackRefused(r, f)
+	case asksRead:
+		s.readRefused(r, f, later)
+	case asksItem:
+		s.itemRefused(r, f)
+	case asksCall:
+		r.call.done <- result{err: refusal}
+	}
+	return nil
+}
+
+// retryAfter is the pause before a refused request goes out again, unless the
+// server names another.
+const retryAfter = 200 * time.Millisecond
+
+// takeSynced stores a page, and moves the cursor over what it covers.
+func (s *session) takeSynced(f *wire.Synced) {
+	r := s.answered(f.RID)
+	s.sawEpoch(f.Page.Epoch)
+	switch {
+	case r == nil || r.late:
+		return
+	case r.kind == asksCall:
+		r.call.done <- result{frame: f}
+		return
+	case r.kind == asksProbe:
+		s.probeAgreed(r)
+		return
+	}
+	c := r.conv
+	c.syncing = false
+	s.write(func(tx *sql.Tx) error {
+		if f.Page.Epoch != s.me.Epoch || c.doubt {
+			return nil
+		}
+		c.sync = false
+		c.want = max(c.want, f.Page.Head)
+		if !f.Page.More && c.want == r.want && f.Page.Through < c.want {
+			c.want = f.Page.Through // what seemed to be there is not for us
+		}
+		return s.applyPage(tx, c, &f.Page, r.after)
+	})
+}
+
+// applyPage stores the events of a page that was asked for after a seq.
+func (s *session) applyPage(tx *sql.Tx, c *conv, page *impart.Page, after impart.Seq) error {
+	if err := c.begin(tx, after); err != nil {
+		return err
+	}
+	for i := range page.Events {
+		if ev := &page.Events[i]; ev.Seq > c.stored || ev.Recalled {
+			if err := s.apply(tx, c, ev); err != nil {
+				return err
+			}
+		}
+	}
+	if after > c.stored {
+		return errors.New("a page begins above the cursor")
+	}
+	if page.Through > c.stored {
+		s.stored++ // an ack will tell of it
+	}
+	return c.pass(tx, page.Through, page.Floor)
+}
+
+// takePulled stores what the device lacks. A page says not from where it begins:
+// where it leaves a gap, only a sync can tell whether there is something in it.
+func (s *session) takePulled(f *wire.Pulled) {
+	r := s.answered(f.RID)
+	s.sawEpoch(f.Pulled.Epoch)
+	if r == nil || r.late {
+		return
+	}
+	s.pulling = false
+	s.write(func(tx *sql.Tx) error {
+		if f.Pulled.Epoch != s.me.Epoch {
+			return nil
+		}
+		for i := range f.Pulled.Convs {
+			if err := s.applyPulled(tx, &f.Pulled.Convs[i]); err != nil {
+				return err
+			}
+		}
+		// What cannot be read now must not hold up the rest: it is asked for later.
+		s.pullHeld = len(f.Pulled.Convs) > 0
+		if !f.Pulled.More || !s.pullHeld {
+			s.pullEnded(len(f.Pulled.Failed) > 0)
+		}
+		return nil
+	})
+}
+
+func (s *session) applyPulled(tx *sql.Tx, page *impart.Page) error {
+	c := s.conv(page.Conv)
+	c.want = max(c.want, page.Head)
+	if c.doubt {
+		return nil
+	}
+	first := page.Through + 1
+	if len(page.Events) > 0 {
+		first = slices.MinFunc(page.Events, func(a, b impart.Event) int { return int(a.Seq - b.Seq) }).Seq
+	}
+	if c.known && first > c.stored+1 {
+		c.sync = true
+		return nil
+	}
+	if c.known && page.Through <= c.stored {
+		c.acked, c.asked = 0, 0 // it is here, and the server does not know
+	}
+	return s.applyPage(tx, c, page, first-1)
+}
+
+// pullEnded notes that the server has nothing more for this device now. What is
+// still without a beginning is asked for from the first event on.
+func (s *session) pullEnded(again bool) {
+	s.toPull, s.pulled = again, true
+	s.pullAt = time.Now().Add(time.Second)
+	for c := range s.busy {
+		c.sync = c.sync || !c.known && c.want > 0
+	}
+}

@@ -1,0 +1,156 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	_ "modernc.org/sqlite" // the driver of the local store
+
+	"github.com/impart-im/impart"
+)
+
+//go:embed schema.sql
+var schema string
+
+// schemaVersion is what PRAGMA user_version says of a store made by schema.
+const schemaVersion = 1
+
+// store is the local store. One connection holds the file exclusively, so that
+// two processes cannot share an outbox, and each transaction is flushed to the
+// disk before it counts.
+type store struct{ db *sql.DB }
+
+// self is who a store belongs to, and how often it was written.
+type self struct {
+	User         impart.UserID // "" until the first welcome
+	Device       impart.DeviceID
+	Install      string
+	InstallEpoch impart.InstallEpoch // 0 until the first welcome
+	N            int64
+	Epoch        impart.Epoch // 0 until the first welcome
+}
+
+// openStore opens or makes the store at path ("": in memory) for a device.
+func openStore(ctx context.Context, path string, device impart.DeviceID) (*store, error) {
+	source := ":memory:"
+	if path != "" {
+		absolute, err := filepath.Abs(path)
+		if err != nil {
+			return nil, fmt.Errorf("client: the store %s: %w", path, err)
+		}
+		source = (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(absolute)}).String()
+	}
+	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"locking_mode(EXCLUSIVE)", "busy_timeout(200)", "journal_mode(WAL)", "synchronous(FULL)", "secure_delete(ON)",
+	}}
+	db, err := sql.Open("sqlite", source+"?"+pragmas.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("client: the store %s: %w", path, err)
+	}
+	db.SetMaxOpenConns(1)
+	db.SetConnMaxIdleTime(0)
+	s := &store{db: db}
+	if err := s.prepare(ctx, device); err != nil {
+		_ = db.Close()
+		if strings.Contains(err.Error(), "SQLITE_BUSY") {
+			err = errors.New("another process has it open; each client needs a store of its own")
+		}
+		return nil, fmt.Errorf("client: the store %s: %w", path, err)
+	}
+	return s, nil
+}
+
+// prepare makes the tables of a new store, and checks what an older one says.
+func (s *store) prepare(ctx context.Context, device impart.DeviceID) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		var version int
+		if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
+			return err
+		}
+		switch version {
+		case schemaVersion:
+		case 0:
+			if _, err := tx.Exec(schema); err != nil {
+				return fmt.Errorf("it is no store of a client, and cannot become one: %w", err)
+			}
+			if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
+				return err
+			}
+			_, err := tx.Exec("INSERT INTO self VALUES (1, '', ?, ?, 0, 0, 0)", device, rand.Text())
+			return err
+		default:
+			return fmt.Errorf("it has version %d, this program knows only %d: use a newer one", version, schemaVersion)
+		}
+		me, err := loadSelf(tx)
+		if err == nil && me.Device != device {
+			err = fmt.Errorf("it belongs to the device %q, not to %q; give each device a store of its own", me.Device, device)
+		}
+		return err
+	})
+}
+
+func (s *store) close() error { return s.db.Close() }
+
+// write runs one durable transaction. What it did is on disk when it returns nil.
+func (s *store) write(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
+}
+
+// querier is what reads need: a transaction, or the store itself.
+type querier interface {
+	QueryRow(query string, args ...any) *sql.Row
+	Query(query string, args ...any) (*sql.Rows, error)
+}
+
+func loadSelf(q querier) (self, error) {
+	var me self
+	err := q.QueryRow("SELECT user, device, install, install_epoch, n, epoch FROM self").
+		Scan(&me.User, &me.Device, &me.Install, &me.InstallEpoch, &me.N, &me.Epoch)
+	return me, err
+}
+
+// each calls do for every row of a query.
+func each(q querier, do func(rows *sql.Rows) error, query string, args ...any) error {
+	rows, err := q.Query(query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// run executes statements that need nothing but to succeed.
+func run(tx *sql.Tx, query string, args ...any) error {
+	_, err := tx.Exec(query, args...)
+	return err
+}
+
+// changed executes a statement and reports whether it changed anything.
+func changed(tx *sql.Tx, query string, args ...any) (bool, error) {
+	result, err := tx.Exec(query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
