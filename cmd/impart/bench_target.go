@@ -60,6 +60,9 @@ func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, err
 		return nil, usagef("--dir: no folder can be made there: %w", err)
 	}
 	e.Folder, e.OpenStore = t.folder, t.openStore
+	if e.Capacity, _, err = connectionLimits(0); err != nil {
+		return nil, err
+	}
 	e.Report.Server = "a server of its own, with its defaults and SQLite"
 	if d, err := diskOf(t.folder); err == nil {
 		e.Report.Machine.Disk = d.kind

@@ -41,6 +41,8 @@ type Env struct {
 	OpenStore func(ctx context.Context) (store.Store, error)
 	// Folder is where a private server keeps its store; "" where it is elsewhere.
 	Folder string
+	// Capacity is how many connections a private server takes; 0: not known.
+	Capacity int
 	// Progress is told about once a second how far a window has come; may be nil.
 	Progress func(Progress)
 	// Report gathers what is measured.

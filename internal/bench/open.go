@@ -23,6 +23,14 @@ func (f *flights) add(n int64, due time.Time) {
 	f.mu.Unlock()
 }
 
+// get looks at one; false if it is not there.
+func (f *flights) get(n int64) (due time.Time, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	due, ok = f.due[n]
+	return due, ok
+}
+
 // take removes one; false if it is not there.
 func (f *flights) take(n int64) (due time.Time, ok bool) {
 	f.mu.Lock()
@@ -42,7 +50,7 @@ func (f *flights) empty() bool {
 func (b *sendBench) openLoop(ctx context.Context, rate float64) (Run, error) {
 	before := b.counters(ctx, b.server)
 	m, late := newMeter(), newRecorder()
-	run, err := b.window(ctx, window{fmt.Sprintf("%.0f sends a second", rate), "sends", b.load.Duration, lateAnswer}, m, func(ctx context.Context) error {
+	run, err := b.window(ctx, window{name: fmt.Sprintf("%.0f sends a second", rate), unit: "sends", of: b.load.Duration, grace: lateAnswer}, m, func(ctx context.Context) error {
 		return b.crowd.open(ctx, rate, b.load.Duration, m, late)
 	})
 	run.Loop, run.Of = Open, "a send, from when it was due to its answer"

@@ -25,6 +25,36 @@ type window struct {
 	name, unit string        // what goes on; what is counted
 	of         time.Duration // 0: it ends by itself
 	grace      time.Duration // how much longer work may take to end by itself
+	also       []*track      // what else is counted meanwhile
+}
+
+// track is a meter with its course over a window.
+type track struct {
+	name, unit string
+	m          *meter
+	done       int64
+	points     []Point
+}
+
+// look takes a point of what has happened in the span that ends now.
+func (t *track) look(at, span time.Duration) Point {
+	done := t.m.done.Load()
+	p := Point{At: at.Seconds(), Rate: float64(done-t.done) / span.Seconds()}
+	if l := summarize(t.m.lat.rotate()); l != nil {
+		p.P50, p.P99 = l.P50, l.P99
+	}
+	t.points = append(t.points, p)
+	t.done = done
+	return p
+}
+
+// run sums up a window of so many seconds.
+func (t *track) run(seconds float64) Run {
+	run := Run{Name: t.name, Unit: t.unit, Seconds: seconds, Latency: t.m.lat.latency(), Points: t.points}
+	done := float64(t.m.done.Load())
+	run.add(t.unit, done, "")
+	run.add(t.unit+" a second", done/seconds, "/s")
+	return run
 }
 
 // window runs work until its time is over, or ctx ends, whichever is first, and
@@ -36,7 +66,25 @@ func (e *Env) window(ctx context.Context, win window, m *meter, work func(ctx co
 		ctx, cancel = context.WithTimeout(ctx, win.of+win.grace)
 		defer cancel()
 	}
-	w := &watch{e: e, m: m, window: win, start: time.Now(), last: time.Now()}
+	main := &track{name: win.name, unit: win.unit, m: m}
+	start := time.Now()
+	last := start
+	look := func() {
+		now := time.Now()
+		span := now.Sub(last)
+		if span < 100*time.Millisecond {
+			return // the stub of a second at the end tells nothing
+		}
+		last = now
+		for _, t := range win.also {
+			t.look(now.Sub(start), span)
+		}
+		p := main.look(now.Sub(start), span)
+		e.tell(Progress{
+			Window: win.name, Spent: now.Sub(start), Of: win.of, Done: main.done, Rate: p.Rate, Unit: win.unit,
+			P99: time.Duration(p.P99 * float64(time.Millisecond)),
+		})
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx) }()
 	tick := time.NewTicker(time.Second)
@@ -44,46 +92,10 @@ func (e *Env) window(ctx context.Context, win window, m *meter, work func(ctx co
 	for {
 		select {
 		case <-tick.C:
-			w.look()
+			look()
 		case err := <-ended:
-			w.look()
-			run := Run{Name: win.name, Unit: win.unit, Seconds: time.Since(w.start).Seconds(), Latency: m.lat.latency(), Points: w.points}
-			run.add(win.unit, float64(m.done.Load()), "")
-			run.add(win.unit+" a second", float64(m.done.Load())/run.Seconds, "/s")
-			return run, err
+			look()
+			return main.run(time.Since(start).Seconds()), err
 		}
 	}
-}
-
-// watch looks at a meter while a window runs.
-type watch struct {
-	window
-	e      *Env
-	m      *meter
-	start  time.Time
-	last   time.Time
-	done   int64
-	points []Point
-}
-
-// look takes a point of what happened since the last one. A stub of a second at
-// the end tells nothing and is left out.
-func (w *watch) look() {
-	now := time.Now()
-	span := now.Sub(w.last)
-	if span < 100*time.Millisecond {
-		return
-	}
-	done := w.m.done.Load()
-	recent := w.m.lat.rotate()
-	p := Point{At: now.Sub(w.start).Seconds(), Rate: float64(done-w.done) / span.Seconds()}
-	if l := summarize(recent); l != nil {
-		p.P50, p.P99 = l.P50, l.P99
-	}
-	w.points = append(w.points, p)
-	w.done, w.last = done, now
-	w.e.tell(Progress{
-		Window: w.name, Spent: now.Sub(w.start), Of: w.of, Done: done, Rate: p.Rate, Unit: w.unit,
-		P99: time.Duration(p.P99 * float64(time.Millisecond)),
-	})
 }

@@ -2,8 +2,17 @@
 
 package bench
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // ownGroup is known on Linux only: elsewhere a Ctrl-C reaches the server too,
 // which then drains while the bench ends.
 func ownGroup() *syscall.SysProcAttr { return nil }
+
+// descriptors is 0: not known.
+func descriptors() int { return 0 }
+
+// cpuTime is 0: not known.
+func cpuTime() time.Duration { return 0 }

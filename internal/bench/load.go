@@ -1,0 +1,117 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// held is what one window of the baseline did.
+type held struct {
+	multiple      float64
+	due           float64 // messages a second that were due
+	sends, pushes Run
+	cursors       float64 // cursor writes a push
+	behind        int
+	took          time.Duration // until all devices had everything
+}
+
+// Bounds of what counts as carried: nearly all of the rate, nobody waits longer
+// than people do, and the devices have everything soon after.
+const (
+	carriedShare = 0.98
+	carriedP99   = 1000 // ms
+)
+
+// carried reports whether the server kept up.
+func (h *held) carried() bool { return h.why() == h.fine() }
+
+func (h *held) fine() string {
+	return fmt.Sprintf("%.0f messages a second of %.0f due", h.rate(), h.due)
+}
+
+// rate is answers a second of the time in which messages were due.
+func (h *held) rate() float64 { return h.sends.figure("sends a second") }
+
+// why says what was not carried.
+func (h *held) why() string {
+	switch {
+	case h.rate() < carriedShare*h.due:
+		return fmt.Sprintf("only %.0f messages a second of %.0f due", h.rate(), h.due)
+	case h.sends.Latency == nil || h.sends.Latency.P99 > carriedP99:
+		return fmt.Sprintf("the slowest hundredth of the sends waited longer than %d ms", carriedP99)
+	case h.behind > 0:
+		return fmt.Sprintf("%d devices never had everything", h.behind)
+	}
+	return h.fine()
+}
+
+// window runs a multiple of the baseline, and waits until the devices have
+// everything.
+func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration) (*held, error) {
+	f := b.fleet
+	f.sends, f.pushes, b.talk.late = newMeter(), newMeter(), newRecorder()
+	h := &held{multiple: multiple, due: multiple * baselineSends}
+	before, cpu, counted := b.counters(ctx, b.target), cpuTime(), f.tally()
+	pushes := &track{name: fmt.Sprintf("pushes at %s × the baseline", number(multiple)), unit: "pushes", m: f.pushes}
+	run, err := b.Env.window(ctx, window{
+		name: fmt.Sprintf("%s × the baseline", number(multiple)), unit: "sends", of: d, grace: lateAnswer, also: []*track{pushes},
+	}, f.sends, func(ctx context.Context) error { return b.talk.run(ctx, h.due, d) })
+	if err == nil {
+		err = f.broken()
+	}
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	waiting, cancel := outlive(ctx)
+	h.behind = f.catchUp(waiting, patience)
+	cancel()
+	h.took = time.Since(began)
+	b.behind = h.behind
+	h.sends, h.pushes = run, pushes.run(run.Seconds)
+	h.sends.Loop, h.sends.Of = Open, "a send, from when it was due to its answer"
+	h.pushes.Loop, h.pushes.Of = Open, "an event, from when its message was due until a device had it by push"
+	// Answers that came after the window count too.
+	h.sends.Latency, h.sends.Figures[0].Value = f.sends.lat.latency(), float64(f.sends.done.Load())
+	h.sends.add("due a second", h.due, "/s")
+	h.sends.lateness(b.talk.late)
+	b.describe(h, f.tally().since(counted), b.counters(ctx, b.target).since(before), cpuTime()-cpu)
+	return h, nil
+}
+
+// tally is what a fleet has counted, as numbers.
+type tally struct{ frames, repeated, lost, synced, acks, hints, receipts int64 }
+
+func (f *fleet) tally() tally {
+	return tally{f.frames.Load(), f.repeated.Load(), f.lost.Load(), f.synced.Load(), f.acks.Load(), f.hints.Load(), f.receipts.Load()}
+}
+
+func (t tally) since(b tally) tally {
+	return tally{t.frames - b.frames, t.repeated - b.repeated, t.lost - b.lost, t.synced - b.synced, t.acks - b.acks, t.hints - b.hints, t.receipts - b.receipts}
+}
+
+// describe adds what both sides have counted. The server's share of time is over
+// the window and the catching up.
+func (b *baseline) describe(h *held, t tally, c counters, cpu time.Duration) {
+	seconds := h.sends.Seconds
+	p := &h.pushes
+	p.Figures = nil
+	p.add("event frames a second", float64(t.frames)/seconds, "/s")
+	p.add("pushes lost by the devices on purpose", 100*float64(t.lost)/float64(max(t.frames, 1)), "%")
+	p.add("delivered again, by push or sync", 100*float64(t.repeated+t.synced)/float64(max(t.frames, 1)), "%")
+	p.add("acks a push", float64(t.acks)/float64(max(t.frames, 1)), "")
+	p.add("receipts a second", float64(t.receipts)/seconds, "/s")
+	p.add("hints", float64(t.hints), "")
+	p.add("until every device had everything", h.took.Seconds()*1000, "ms")
+	if c == nil {
+		return
+	}
+	if pushed := c["im_push_total"]; pushed > 0 {
+		h.cursors = c["im_cursors_moved_total"] / pushed
+	}
+	p.add("cursors moved a second", c["im_cursors_moved_total"]/seconds, "/s")
+	p.add("pushes dropped by the server", c["im_push_dropped_total"], "")
+	c.describe(&h.sends)
+	h.sends.add("bench CPU", 100*cpu.Seconds()/(seconds+h.took.Seconds()), "% of a core")
+}
