@@ -305,19 +305,13 @@ func (s *Server) call(method, path string, body any, headers ...string) ([]byte,
 	return text, err
 }
 
-// RSS is the resident memory of the process, in bytes.
-func (s *Server) RSS() int64 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Process().PID()))
-	if err != nil {
-		s.b.NotRun("the memory of a process is only told on Linux")
+// Heap is how much lives in the memory of the process, in bytes: the least that
+// is seen within a while, because garbage comes and goes.
+func (s *Server) Heap() int64 {
+	least := s.Metric("go_memstats_heap_alloc_bytes")
+	for range 30 {
+		s.b.Pause(50 * time.Millisecond)
+		least = min(least, s.Metric("go_memstats_heap_alloc_bytes"))
 	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			kib, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			s.b.Must(err)
-			return kib << 10
-		}
-	}
-	s.b.Broken("no VmRSS of process %d", s.Process().PID())
-	return 0
+	return int64(least)
 }
