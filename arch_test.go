@@ -100,7 +100,7 @@ var owners = map[string][]string{
 	"github.com/lmittmann/tint":  {"cmd/impart"},
 	"os/signal":                  {"cmd/impart"},
 	"flag":                       {"cmd/impart", "internal/bench"},
-	"github.com/coder/websocket": {"internal/lab/probe"}, // clients
+	"github.com/coder/websocket": {"client", "internal/lab/probe"}, // clients
 	"testing":                    {"internal/conformance"},
 }
 

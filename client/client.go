@@ -39,6 +39,7 @@ type Client struct {
 	wakeHandler chan struct{} // events are stored
 	returnNow   chan struct{} // Reconnect was called
 	calls       chan *call
+	typing      chan impart.ConvID
 	notes       chan func()
 
 	pingHeard atomic.Int64 // when the server last sent a WebSocket ping, in Unix ns
@@ -69,7 +70,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, store: s,
 		wakeLink: make(chan struct{}, 1), wakeHandler: make(chan struct{}, 1), returnNow: make(chan struct{}, 1),
-		calls: make(chan *call), notes: make(chan func(), maxNotes),
+		calls: make(chan *call), typing: make(chan impart.ConvID, 8), notes: make(chan func(), maxNotes),
 		status:  Status{State: Connecting, User: me.User, Device: me.Device, Epoch: me.Epoch},
 		changed: make(chan struct{}), fresh: map[impart.ConvID]bool{},
 	}

@@ -77,15 +77,6 @@ func (c *Client) call(ctx context.Context, frame wire.Frame) (wire.ServerFrame, 
 	}
 }
 
-// callFor sends a frame of the application.
-func (s *session) callFor(asked *call) {
-	if _, noReply := asked.frame.(*wire.Typing); noReply {
-		s.send(asked.frame)
-		return
-	}
-	s.ask(asked.frame, &request{kind: asksCall, call: asked})
-}
-
 // ask sends a frame and remembers what for.
 func (s *session) ask(frame wire.Frame, r *request) {
 	rid := s.nextRID()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/wire"
@@ -43,6 +44,14 @@ func (c *Client) Send(ctx context.Context, d Draft) (impart.CMID, error) {
 		d.Type = impart.DefaultType
 	}
 	frame := wire.AppendFrame(nil, &wire.Send{RID: "1", Conv: d.Conv, CMID: d.CMID, Body: d.Body, Type: d.Type, Ext: d.Ext})
+	for _, err := range []error{impart.CheckID("Conv", string(d.Conv), impart.MaxID), impart.CheckID("CMID", string(d.CMID), impart.MaxCMID)} {
+		if err != nil {
+			return "", err
+		}
+	}
+	if !utf8.ValidString(d.Body) || !utf8.ValidString(d.Type) || !utf8.Valid(d.Ext) {
+		return "", impart.Errorf(impart.BadFrame, "the message is not valid UTF-8")
+	}
 	if len(frame) > maxFrame {
 		return "", impart.Errorf(impart.TooLarge, "the message is %d bytes as a frame, at most %d are possible", len(frame), maxFrame)
 	}
@@ -200,7 +209,7 @@ func (c *Client) Read(ctx context.Context, id impart.ConvID, seq impart.Seq) err
 // Typing tells the other members that the user is typing, now or never.
 func (c *Client) Typing(id impart.ConvID) {
 	select {
-	case c.calls <- &call{frame: &wire.Typing{Conv: id}}:
+	case c.typing <- id:
 	default:
 	}
 }

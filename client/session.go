@@ -172,7 +172,11 @@ func (s *session) work(ctx context.Context, token string) error {
 			}
 			err = s.takeAll(frame)
 		case call := <-calls:
-			s.callFor(call)
+			s.ask(call.frame, &request{kind: asksCall, call: call})
+		case id := <-s.c.typing:
+			if s.subbed { // it is worth nothing later
+				s.send(&wire.Typing{Conv: id})
+			}
 		case <-s.c.wakeLink:
 			s.rereads = true
 			s.wakeLanes()

@@ -23,11 +23,11 @@ const ab = impart.ConvID("c-ab")
 
 // story runs in a bubble of virtual time with a server and the conversation c-ab
 // of u-ana and u-ben.
-func story(t *testing.T, tell func(w *server)) {
+func story(t *testing.T, tell func(t *testing.T, w *server)) {
 	storyWith(t, world.Options{}, tell)
 }
 
-func storyWith(t *testing.T, opts world.Options, tell func(w *server)) {
+func storyWith(t *testing.T, opts world.Options, tell func(t *testing.T, w *server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		inner, err := world.New(opts)
@@ -42,7 +42,7 @@ func storyWith(t *testing.T, opts world.Options, tell func(w *server)) {
 				t.Error(err)
 			}
 		}()
-		tell(w)
+		tell(t, w)
 	})
 }
 
