@@ -14,18 +14,22 @@ func clocks() []lab.Check {
 	return []lab.Check{{
 		ID: "clock-steps", Invariant: "D5",
 		What:   "The server's clock is set forward and back by hours; each time a message is stored whose wake-up and reply are lost, so that only the sweep can find it.",
-		Expect: "a hint within 3 s after each step",
+		Expect: "a hint within 6 s, two sweeps, after each step",
 		Twins:  []lab.Sabotage{lab.Planted(fault.ClockSetBack, "the store follows the machine's clock back")},
 		Run:    clockSteps,
 	}}
 }
 
+// stepBound is more than two sweeps, each of which is longer than what a sweep
+// looks back by.
+const stepBound = 6 * time.Second
+
 func clockSteps(ctx context.Context, b *lab.Bench) {
 	b.SetClock(0)
-	s := b.Serve(b.Clock(), "IM_FAULT=api.after_send_commit:error", "IM_SWEEP_MS=1000", "IM_RETRY_MS=60000,60000,60000,60000")
+	s := b.Serve(b.Clock(), "IM_FAULT=api.after_send_commit:error", "IM_SWEEP_MS=2500", "IM_RETRY_MS=60000,60000,60000,60000")
 	s.PutConv(ab, ana, ben)
 	phone, other := b.Device(s.Addr(), ana), b.Device(s.Addr(), ben)
-	steps := []time.Duration{0, time.Hour, -2 * time.Hour, 3 * time.Hour, -5 * time.Hour, time.Hour}
+	steps := []time.Duration{0, time.Hour, -2 * time.Hour, 3 * time.Hour}
 	found := 0
 	for i, by := range steps {
 		b.SetClock(by) // just after a sweep: the message is stored before the next one
@@ -33,8 +37,8 @@ func clockSteps(ctx context.Context, b *lab.Bench) {
 		_, err := phone.Send(ab, cmid("m", i), "hi") // UNAVAILABLE: nobody learns of it
 		b.Wants(err != nil, "the reply came although it was to be lost")
 		began := time.Now()
-		hinted := b.Eventually(3*time.Second, func() bool { return hintedTo(other, head) })
-		b.Wants(hinted, "nothing was hinted within 3 s after the clock was set by %v", by)
+		hinted := b.Eventually(stepBound, func() bool { return hintedTo(other, head) })
+		b.Wants(hinted, "nothing was hinted within %v after the clock was set by %v", stepBound, by)
 		if !hinted {
 			break
 		}
