@@ -36,7 +36,7 @@ func benchCommand(env streams) *cobra.Command {
 	flags.StringVar(&f.dir, "dir", "", "folder for the store of a server of its own: use the disk that you mean to use; default is the system's folder for temporary files")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the report as a page with plots to this file")
-	cmd.AddCommand(benchSendCommand(f), benchBaselineCommand(f), naiveCommand(env))
+	cmd.AddCommand(benchSendCommand(f), benchFanoutCommand(f), benchIdleCommand(f), benchPullCommand(f), benchBaselineCommand(f), naiveCommand(env))
 	return cmd
 }
 
@@ -93,11 +93,24 @@ func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *be
 
 // write prints the report, and writes its page.
 func (f *benchFlags) write(cmd *cobra.Command, report *bench.Report) error {
+	if f.html != "" {
+		if err := writePage(f.html, report); err != nil {
+			return err
+		}
+	}
 	out := cmd.OutOrStdout()
 	if f.json {
 		return printJSON(out, report)
 	}
 	return report.WriteText(out)
+}
+
+func writePage(name string, report *bench.Report) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	return errors.Join(report.WriteHTML(file), file.Close())
 }
 
 // commandLine is the command as it may be repeated, without the admin token.

@@ -91,7 +91,7 @@ func (e *Env) Baseline(ctx context.Context, l BaselineLoad) error {
 	if err != nil {
 		return err
 	}
-	b.checks()
+	e.Report.add(b.fleet.complete(b.behind)...)
 	return e.verify(ctx, t, b.fleet.ledger, func(conv int) int { return b.ranges[conv][0] })
 }
 
@@ -160,21 +160,13 @@ func (b *baseline) connect(ctx context.Context) error {
 			place[k] = i
 		}
 	}
-	began := time.Now()
-	err = each(ctx, 32, b.load.Devices, func(i int) (err error) {
-		b.fleet.devices[i], err = b.fleet.join(ctx, b.target, i, place[i])
-		if i%500 == 499 {
-			b.tell(Progress{Window: "connecting", Spent: time.Since(began), Done: int64(i + 1), Unit: "devices"})
-		}
+	if err := b.joinAll(ctx, b.target, b.fleet, func(i int) int { return place[i] }); err != nil {
 		return err
-	})
+	}
 	for _, r := range b.ranges {
 		b.talk.groups = append(b.talk.groups, b.fleet.devices[r[0]:r[1]])
 	}
-	if err != nil {
-		b.fleet.leave()
-	}
-	return err
+	return nil
 }
 
 // hold runs one multiple for the whole duration.
@@ -194,21 +186,6 @@ func (b *baseline) hold(ctx context.Context) error {
 		r.add(Check{"the rate was held", held.carried(), held.why()})
 	}
 	return nil
-}
-
-// checks are those of the devices; the logs are read back after them.
-func (b *baseline) checks() {
-	detail := fmt.Sprintf("%d devices, %d of them behind %s after the last message", len(b.fleet.devices), b.behind, patience)
-	if b.behind == 0 {
-		detail = fmt.Sprintf("%d devices, each with every event of its conversation", len(b.fleet.devices))
-	}
-	b.Report.add(Check{"every device has everything", b.behind == 0, detail})
-	gone := b.fleet.gone.Load()
-	detail = fmt.Sprintf("%d of %d connections ended", gone, len(b.fleet.devices))
-	if err := b.fleet.broken(); err != nil {
-		detail += ": " + err.Error()
-	}
-	b.Report.add(Check{"every connection stayed", gone == 0, detail})
 }
 
 // room says in time that there are too few descriptors.

@@ -13,7 +13,9 @@ import (
 // flights are the messages of one sender that wait for their answers, with the
 // time at which each was due.
 type flights struct {
-	mu  sync.Mutex
+	slots chan struct{} // one is taken by each send and given back by its answer; nil: no bound
+
+	mu  sync.Mutex // guards due
 	due map[int64]time.Time
 }
 
@@ -37,6 +39,9 @@ func (f *flights) take(n int64) (due time.Time, ok bool) {
 	defer f.mu.Unlock()
 	due, ok = f.due[n]
 	delete(f.due, n)
+	if ok && f.slots != nil {
+		<-f.slots
+	}
 	return due, ok
 }
 

@@ -139,6 +139,11 @@ func (c *crowd) refused(f *wire.ErrorFrame) error {
 
 // closed runs the closed loop of the first active senders until ctx ends.
 func (c *crowd) closed(ctx context.Context, active int, m *meter) error {
+	return c.while(ctx, active, m, func() bool { return true })
+}
+
+// while runs the closed loop until ctx ends or more is false.
+func (c *crowd) while(ctx context.Context, active int, m *meter, more func() bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// A server that stops answering ends the window too, a while after its time.
@@ -147,7 +152,7 @@ func (c *crowd) closed(ctx context.Context, active int, m *meter) error {
 	var group sync.WaitGroup
 	for _, s := range c.senders[:active] {
 		group.Go(func() {
-			for ctx.Err() == nil {
+			for ctx.Err() == nil && more() {
 				start := time.Now()
 				if err := c.one(ctx, s); err != nil {
 					cancel(fmt.Errorf("sender %d: %w", s.index, err))

@@ -26,7 +26,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		p.line("ratios, within this run")
 		p.table(func(t io.Writer) {
 			for _, q := range r.Ratios {
-				fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", number(q.Value), q.Name, q.aim(), q.Why)
+				fmt.Fprintf(t, "  %s\t%s\t%s\t%s\n", number(q.Value), q.Name, q.Aim(), q.Why)
 			}
 		})
 	}
@@ -50,8 +50,8 @@ func verdict(ok bool) string {
 	return "FAILED"
 }
 
-// aim says what a ratio should be, and whether it is.
-func (r Ratio) aim() string {
+// Aim says what a ratio should be, and whether it is.
+func (r Ratio) Aim() string {
 	met, told := r.Met()
 	if !told {
 		return ""
@@ -69,24 +69,11 @@ func (r Ratio) aim() string {
 
 // String is the machine in one line.
 func (m Machine) String() string {
-	parts := []string{m.CPU, fmt.Sprintf("%d cores", m.Cores)}
-	if m.CPU == "" {
-		parts = parts[1:]
+	var parts []string
+	for _, fact := range m.Facts() {
+		parts = append(parts, fact[0]+" "+fact[1])
 	}
-	if m.Memory > 0 {
-		parts = append(parts, fmt.Sprintf("%.1f GiB", float64(m.Memory)/(1<<30)))
-	}
-	parts = append(parts, m.System, m.Go)
-	if m.Disk != "" {
-		parts = append(parts, m.Disk)
-	}
-	if m.Fsync != nil {
-		parts = append(parts, fmt.Sprintf("flush of 4 KiB p50 %s p99 %s", millis(m.Fsync.P50), millis(m.Fsync.P99)))
-	}
-	if m.Load >= 0 {
-		parts = append(parts, fmt.Sprintf("load %.2f at the start", m.Load))
-	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }
 
 // printer keeps the first error of a writer.
