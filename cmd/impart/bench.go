@@ -36,7 +36,7 @@ func benchCommand(env streams) *cobra.Command {
 	flags.StringVar(&f.dir, "dir", "", "folder for the store of a server of its own: use the disk that you mean to use; default is the system's folder for temporary files")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the report as a page with plots to this file")
-	cmd.AddCommand(benchSendCommand(f), benchFanoutCommand(f), benchIdleCommand(f), benchPullCommand(f), benchBaselineCommand(f), naiveCommand(env))
+	cmd.AddCommand(benchSendCommand(f), benchFanoutCommand(f), benchIdleCommand(f), benchPullCommand(f), benchBaselineCommand(f), benchStormCommand(f), benchStartCommand(f), naiveCommand(env))
 	return cmd
 }
 

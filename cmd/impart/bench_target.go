@@ -60,6 +60,9 @@ func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, err
 		return nil, usagef("--dir: no folder can be made there: %w", err)
 	}
 	e.Folder, e.OpenStore = t.folder, t.openStore
+	e.Again = func(ctx context.Context, ended *bench.Process) (*bench.Target, error) {
+		return t.startIn(ctx, ended.Folder, false)
+	}
 	if e.Capacity, _, err = connectionLimits(0); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,8 @@ type Env struct {
 	// Target.Process was stopped, starts another private server; nil Process in
 	// what it returns means a server that was running before.
 	Start func(ctx context.Context, naive bool) (*Target, error)
+	// Again starts a private server on the store of one that has ended.
+	Again func(ctx context.Context, ended *Process) (*Target, error)
 	// OpenStore opens a store of the kind that a private server has, in a new
 	// folder on the same disk, for yardsticks. nil where the server is elsewhere.
 	OpenStore func(ctx context.Context) (store.Store, error)

@@ -56,7 +56,7 @@ func (b *sendBench) openLoop(ctx context.Context, rate float64) (Run, error) {
 	before := b.counters(ctx, b.server)
 	m, late := newMeter(), newRecorder()
 	run, err := b.window(ctx, window{name: fmt.Sprintf("%.0f sends a second", rate), unit: "sends", of: b.load.Duration, grace: lateAnswer}, m, func(ctx context.Context) error {
-		return b.crowd.open(ctx, rate, b.load.Duration, m, late)
+		return b.crowd.open(ctx, b.crowd.senders, rate, b.load.Duration, late, func(due time.Time) { m.finish(time.Since(due)) })
 	})
 	run.Loop, run.Of = Open, "a send, from when it was due to its answer"
 	run.add("due a second", rate, "/s")
@@ -74,15 +74,16 @@ func (r *Run) lateness(late *recorder) {
 	}
 }
 
-// open runs an open loop over all senders for d. It returns when every answer
-// has come, or none has for [lateAnswer].
-func (c *crowd) open(ctx context.Context, rate float64, d time.Duration, m *meter, late *recorder) error {
+// open runs an open loop over some senders for d; finish gets the time at which
+// each answered message was due. It returns when every answer has come, or none
+// has for [lateAnswer].
+func (c *crowd) open(ctx context.Context, senders []*sender, rate float64, d time.Duration, late *recorder, finish func(due time.Time)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	start := time.Now()
 	var group sync.WaitGroup
-	for i, plan := range schedules(start, rate, len(c.senders)) {
-		s, f := c.senders[i], &flights{due: map[int64]time.Time{}}
+	for i, plan := range schedules(start, rate, len(senders)) {
+		s, f := senders[i], &flights{due: map[int64]time.Time{}}
 		written := make(chan struct{}) // closed when nothing more is sent
 		group.Go(func() {
 			defer close(written)
@@ -102,7 +103,7 @@ func (c *crowd) open(ctx context.Context, rate float64, d time.Duration, m *mete
 			_ = s.write(&wire.Ping{RID: "end"})
 		})
 		group.Go(func() {
-			if err := c.collect(ctx, s, f, m, written); err != nil {
+			if err := c.collect(ctx, s, f, written, finish); err != nil {
 				cancel(fmt.Errorf("sender %d: %w", s.index, err))
 			}
 			_ = s.nc.SetReadDeadline(time.Time{})
@@ -113,7 +114,7 @@ func (c *crowd) open(ctx context.Context, rate float64, d time.Duration, m *mete
 }
 
 // collect reads answers until the last one has come.
-func (c *crowd) collect(ctx context.Context, s *sender, f *flights, m *meter, written <-chan struct{}) error {
+func (c *crowd) collect(ctx context.Context, s *sender, f *flights, written <-chan struct{}, finish func(due time.Time)) error {
 	ended := false
 	for !ended || !f.empty() {
 		got, err := s.conn.next()
@@ -130,7 +131,7 @@ func (c *crowd) collect(ctx context.Context, s *sender, f *flights, m *meter, wr
 			if err != nil || !known {
 				return fmt.Errorf("an answer to %q, which was not asked or is answered already", g.RID)
 			}
-			m.finish(time.Since(due))
+			finish(due)
 			c.ledger.unanswered.Add(-1)
 			if err := c.answered(s, n, &g.Sent); err != nil {
 				return err

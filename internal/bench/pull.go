@@ -68,7 +68,7 @@ func (e *Env) fill(ctx context.Context, c *crowd, n int) error {
 	var left atomic.Int64
 	left.Store(int64(n))
 	_, err := e.window(ctx, window{name: "storing the backlog", unit: "sends"}, m, func(ctx context.Context) error {
-		return c.while(ctx, len(c.senders), m, func() bool { return left.Add(-1) >= 0 })
+		return c.while(ctx, c.senders, m, func() bool { return left.Add(-1) >= 0 })
 	})
 	if err == nil {
 		err = ctx.Err()

@@ -167,7 +167,7 @@ func (b *sendBench) closedLoop(ctx context.Context, t *Target, c *crowd, name st
 	before := b.counters(ctx, t)
 	m := newMeter()
 	run, err := b.window(ctx, window{name: name, unit: "sends", of: b.load.Duration}, m, func(ctx context.Context) error {
-		return c.closed(ctx, len(c.senders), m)
+		return c.closed(ctx, m)
 	})
 	run.Loop, run.Of = Closed, "a send, by the client"
 	b.counters(ctx, t).since(before).describe(&run)

@@ -55,24 +55,34 @@ func (e *Env) newCrowd(ctx context.Context, t *Target, senders, convs, body int)
 	if err != nil {
 		return nil, err
 	}
-	c.senders = make([]*sender, senders)
-	err = each(ctx, 8, senders, func(i int) error {
-		connected, err := t.connect(ctx, i, "bench", false)
-		if err == nil {
-			c.senders[i] = &sender{conn: connected, index: i}
-		}
-		return err
-	})
-	if err != nil {
-		c.close()
+	for i := range senders {
+		c.senders = append(c.senders, &sender{index: i})
+	}
+	if err := c.connect(ctx, t); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
+// connect signs all senders in, also again after the server was started anew.
+func (c *crowd) connect(ctx context.Context, t *Target) error {
+	c.target = t
+	err := each(ctx, 16, len(c.senders), func(i int) error {
+		connected, err := t.connect(ctx, i, "bench", false)
+		if err == nil {
+			c.senders[i].conn = connected
+		}
+		return err
+	})
+	if err != nil {
+		c.close()
+	}
+	return err
+}
+
 func (c *crowd) close() {
 	for _, s := range c.senders {
-		if s != nil {
+		if s.conn != nil {
 			s.close()
 		}
 	}
@@ -137,20 +147,20 @@ func (c *crowd) refused(f *wire.ErrorFrame) error {
 	return nil
 }
 
-// closed runs the closed loop of the first active senders until ctx ends.
-func (c *crowd) closed(ctx context.Context, active int, m *meter) error {
-	return c.while(ctx, active, m, func() bool { return true })
+// closed runs the closed loop of all senders until ctx ends.
+func (c *crowd) closed(ctx context.Context, m *meter) error {
+	return c.while(ctx, c.senders, m, func() bool { return true })
 }
 
 // while runs the closed loop until ctx ends or more is false.
-func (c *crowd) while(ctx context.Context, active int, m *meter, more func() bool) error {
+func (c *crowd) while(ctx context.Context, senders []*sender, m *meter, more func() bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// A server that stops answering ends the window too, a while after its time.
 	stop := c.deadline(ctx)
 	defer stop()
 	var group sync.WaitGroup
-	for _, s := range c.senders[:active] {
+	for _, s := range senders {
 		group.Go(func() {
 			for ctx.Err() == nil && more() {
 				start := time.Now()

@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"fmt"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -28,4 +30,13 @@ func cpuTime() time.Duration {
 		return 0
 	}
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// bytesWritten is what a process has caused to be written to the disk; 0: not known.
+func bytesWritten(pid int) int64 {
+	n, err := strconv.ParseInt(field(fmt.Sprintf("/proc/%d/io", pid), "write_bytes"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
