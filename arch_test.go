@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	".":                       {"wire"},
 	"docs":                    {".", "wire"},
-	"client":                  {"internal/lab/world"},
+	"client":                  {"internal/lab/world", "internal/store/memstore"},
 	"internal/store":          {"wire"},
 	"internal/store/sqlstore": {"internal/conformance"},
 	"internal/store/memstore": {"internal/conformance"},
@@ -110,6 +110,10 @@ var badNames = []string{"util", "utils", "common", "helper", "helpers", "types",
 // sleepsAllowed lists test files outside test/ that may sleep, with the reason.
 var sleepsAllowed = map[string]string{
 	"internal/gateway/between_test.go": "its stories run in the bubbles of virtual time that world_test.go makes",
+	"client/epoch_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",
+	"client/link_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
+	"client/receive_test.go":           "its stories run in the bubbles of virtual time that world_test.go makes",
+	"client/send_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
 }
 
 func TestImportRules(t *testing.T) {

@@ -100,7 +100,17 @@ func (c *Client) Close() error {
 // Reconnect tries to connect now instead of at [Status.RetryAt]: when the machine
 // has a network again, or after the user has decided to take the device back from
 // where it was superseded. It does nothing on a living connection.
-func (c *Client) Reconnect() { poke(c.returnNow) }
+func (c *Client) Reconnect() {
+	if c.ctx.Err() != nil {
+		return
+	}
+	c.setStatus(func(s *Status) {
+		if s.State == Stopped {
+			s.State = Connecting
+		}
+	})
+	poke(c.returnNow)
+}
 
 // WaitOnline returns once the client is connected and has caught up. The error is
 // why it will not come back by itself, or ctx's.

@@ -129,6 +129,9 @@ func (w *World) Restart() error {
 
 // Shutdown stops the server as SIGTERM would; go on with Restart.
 func (w *World) Shutdown() error {
+	drain, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = w.gateway.Drain(drain) // what is left then is cut
 	err := errors.Join(w.gateway.Close(), w.Logic.Close(), w.bus.Close(), w.Store.Close())
 	w.stop()
 	return err
