@@ -148,11 +148,10 @@ func (s *session) probed(c *conv) {
 	if p.lo != last && p.lo+1 != p.hi {
 		return
 	}
+	// What lies invisible behind the last event that is the same may be another
+	// now: the cursor goes back to that event.
 	agreed := impart.Seq(0)
-	switch {
-	case p.lo == last:
-		agreed = c.stored // invisible events behind the last one held do not count
-	case p.lo >= 0:
+	if p.lo >= 0 {
 		agreed = p.held[p.lo].seq
 	}
 	s.write(func(tx *sql.Tx) error {

@@ -114,12 +114,20 @@ func (c *conv) put(tx *sql.Tx, me self, ev *impart.Event) ([]Settled, error) {
 	return settled, c.close(tx)
 }
 
+// errOtherEvent says that another event is stored at this seq: history was
+// rewritten, and no new epoch has told of it.
+var errOtherEvent = errors.New("another event is stored at this seq")
+
 // held reports whether the event is stored, and notes on it that it was recalled.
 func (c *conv) held(tx *sql.Tx, ev *impart.Event) (bool, error) {
 	var recalled bool
-	err := tx.QueryRow("SELECT recalled FROM events WHERE conv = ? AND seq = ?", ev.Conv, ev.Seq).Scan(&recalled)
-	if errors.Is(err, sql.ErrNoRows) {
+	var mid impart.MID
+	err := tx.QueryRow("SELECT recalled, mid FROM events WHERE conv = ? AND seq = ?", ev.Conv, ev.Seq).Scan(&recalled, &mid)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return false, nil
+	case err == nil && mid != ev.MID:
+		return true, errOtherEvent
 	}
 	if err == nil && ev.Recalled && !recalled {
 		err = run(tx, "UPDATE events SET body = '', ext = NULL, recalled = 1 WHERE conv = ? AND seq = ?", ev.Conv, ev.Seq)

@@ -96,7 +96,8 @@ func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	if err := putBack(tx, undone); err != nil {
 		return err
 	}
-	if err := run(tx, "DELETE FROM events WHERE conv = ? AND seq > ?", c.id, firm); err != nil {
+	gone, err := changed(tx, "DELETE FROM events WHERE conv = ? AND seq > ?", c.id, firm)
+	if err != nil {
 		return err
 	}
 	c.doubt, c.above, c.probe, c.changed, c.sync = false, false, nil, false, false
@@ -105,10 +106,11 @@ func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	if !c.known {
 		return nil
 	}
-	return run(tx, `UPDATE conversations SET doubt = 0, start = ?, stored = ?, floor = ?, read = ?, read_told = 0,
-		rewinds = rewinds + (stored > ?), rewound_to = CASE WHEN stored > ? THEN min(coalesce(rewound_to, ?), ?) ELSE rewound_to END,
-		handled = min(handled, ?) WHERE conv = ?`,
-		c.start, c.stored, c.floor, c.read, firm, firm, firm, firm, firm, c.id)
+	// rewinds rises whenever a hand-over under way could be about what is gone.
+	return run(tx, `UPDATE conversations SET doubt = 0, start = ?1, stored = ?2, floor = ?3, read = ?4, read_told = 0,
+		rewinds = rewinds + (stored > ?5), handled = min(handled, ?5),
+		rewound_to = CASE WHEN ?6 THEN min(coalesce(rewound_to, ?5), ?5) ELSE rewound_to END WHERE conv = ?7`,
+		c.start, c.stored, c.floor, c.read, firm, gone, c.id)
 }
 
 // firm is up to where events can stay: below the target of a recall that was

@@ -123,6 +123,10 @@ func (s *session) apply(tx *sql.Tx, c *conv, ev *impart.Event) error {
 	settled, err := c.put(tx, s.me, ev)
 	s.told = append(s.told, settled...)
 	s.stored++
+	if errors.Is(err, errOtherEvent) {
+		s.doubt(c)
+		err = nil
+	}
 	if ev.Sender == s.me.User {
 		s.lane(ev.Conv) // it may have been cancelled, and now has to be recalled
 	}
@@ -293,15 +297,15 @@ func (s *session) applyPage(tx *sql.Tx, c *conv, page *impart.Page, after impart
 	if err := c.begin(tx, after); err != nil {
 		return err
 	}
+	if after > c.stored {
+		return nil // it was asked for before a rewind
+	}
 	for i := range page.Events {
 		if ev := &page.Events[i]; ev.Seq > c.stored || ev.Recalled {
 			if err := s.apply(tx, c, ev); err != nil {
 				return err
 			}
 		}
-	}
-	if after > c.stored {
-		return errors.New("a page begins above the cursor")
 	}
 	if page.Through > c.stored {
 		s.stored++ // an ack will tell of it

@@ -272,7 +272,7 @@ func (s *session) flush() error {
 	told := s.told
 	s.told = nil
 	s.c.settled(told)
-	return nil
+	return s.flush() // what these writes have led to
 }
 
 // nextRID names the next request.

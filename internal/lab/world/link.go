@@ -121,7 +121,7 @@ func (l *Link) dial(ctx context.Context) (net.Conn, error) {
 	l.mu.Lock()
 	l.conns[r] = true
 	l.mu.Unlock()
-	go r.run()
+	l.w.closing.Go(r.run)
 	select {
 	case accept.conns <- server:
 		return client, nil
