@@ -16,10 +16,6 @@ const (
 	baselineDevice = 10_000 // devices
 )
 
-// patience is how long the devices may take to have everything after the last
-// message: longer than all retries and a sweep.
-const patience = 60 * time.Second
-
 // BaselineLoad is what [Env.Baseline] does. The zero value of a field is its default.
 type BaselineLoad struct {
 	Devices  int           // 10,000: one a user, in groups of eight, all connected

@@ -50,7 +50,8 @@ type Env struct {
 	// Report gathers what is measured.
 	Report *Report
 
-	run string
+	run      string
+	patience time.Duration // see [Env.catchUp]; 0: the default
 }
 
 // Progress is how far a window has come.

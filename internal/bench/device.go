@@ -356,10 +356,18 @@ func (f *fleet) behind() (devices int, unanswered int64) {
 	return devices, f.ledger.unanswered.Load()
 }
 
+// patience is how long the devices may take to have everything after the last
+// message: longer than all retries and a sweep.
+const patience = 60 * time.Second
+
 // catchUp waits until every device has everything, or patience ends, and returns
-// how many lack something.
-func (f *fleet) catchUp(ctx context.Context, patience time.Duration) int {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// how many lack something. It goes on when ctx has ended.
+func (e *Env) catchUp(ctx context.Context, f *fleet) int {
+	wait := patience
+	if e.patience > 0 {
+		wait = e.patience
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait)
 	defer cancel()
 	for {
 		devices, unanswered := f.behind()

@@ -53,9 +53,7 @@ func (e *Env) Fanout(ctx context.Context, l FanoutLoad) error {
 		return err
 	}
 	// Pushed events count as long as they come; what was not pushed is synced.
-	waiting, cancel := outlive(ctx)
-	defer cancel()
-	behind := f.catchUp(waiting, patience)
+	behind := e.catchUp(ctx, f)
 	seconds := time.Since(f.start).Seconds()
 	run.Loop, run.Of = Closed, "a send, by the client"
 	if l.Rate > 0 {

@@ -11,7 +11,9 @@ type held struct {
 	multiple      float64
 	due           float64 // messages a second that were due
 	sends, pushes Run
-	cursors       float64 // cursor writes a push
+	cursors       float64       // cursor writes a push
+	answered      float64       // by the end of the window
+	span          time.Duration // in which messages were due
 	behind        int
 	took          time.Duration // until all devices had everything
 }
@@ -31,7 +33,7 @@ func (h *held) fine() string {
 }
 
 // rate is answers a second of the time in which messages were due.
-func (h *held) rate() float64 { return h.sends.figure("sends a second") }
+func (h *held) rate() float64 { return h.answered / h.span.Seconds() }
 
 // why says what was not carried.
 func (h *held) why() string {
@@ -63,10 +65,9 @@ func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration
 	if err != nil {
 		return nil, err
 	}
+	h.answered, h.span = float64(f.sends.done.Load()), min(d, time.Duration(run.Seconds*float64(time.Second)))
 	began := time.Now()
-	waiting, cancel := outlive(ctx)
-	h.behind = f.catchUp(waiting, patience)
-	cancel()
+	h.behind = b.catchUp(ctx, f)
 	h.took = time.Since(began)
 	b.behind = h.behind
 	h.sends, h.pushes = run, pushes.run(run.Seconds)

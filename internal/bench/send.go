@@ -14,6 +14,7 @@ type SendLoad struct {
 	Conversations int           // all senders write to all of them; 200
 	Body          int           // bytes of a message; 150
 	Duration      time.Duration // of each window; 10 s
+	Turns         int           // of the lone sender, with lone commits; 1,000
 	Rounds        int           // how often each window is measured; 1, or 3 with a comparison. Medians count
 	// Rate is sends a second of an open loop; 0: none. With Share it is instead that
 	// share (0..1) of what the closed loop has just done.
@@ -27,6 +28,7 @@ func (l *SendLoad) setDefaults() {
 	defaultTo(&l.Conversations, 200)
 	defaultTo(&l.Body, 150)
 	defaultTo(&l.Duration, 10*time.Second)
+	defaultTo(&l.Turns, loneTurns)
 	rounds := 1
 	if l.Naive || l.Raw {
 		rounds = 3
@@ -111,7 +113,7 @@ func (b *sendBench) close() {
 }
 
 func (b *sendBench) measure(ctx context.Context) (err error) {
-	if b.alone, b.commit, err = b.lone(ctx, b.crowd, b.yard, loneTurns); err != nil {
+	if b.alone, b.commit, err = b.lone(ctx, b.crowd, b.yard, b.load.Turns); err != nil {
 		return err
 	}
 	for round := range b.load.Rounds {
