@@ -43,7 +43,8 @@ var mayImport = map[string][]string{
 	"internal/lab/process":    {},
 	"web":                     {},
 	// The lab sees servers only from outside: frames, rows, metrics and exit codes.
-	"internal/lab":        {".", "wire", "internal/lab/link", "internal/lab/process", "internal/lab/probe", "internal/lab/rows"},
+	"internal/lab/app":    {".", "client"},
+	"internal/lab":        {".", "wire", "internal/lab/app", "internal/lab/link", "internal/lab/process", "internal/lab/probe", "internal/lab/rows"},
 	"internal/lab/rows":   {"."},
 	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
 	"internal/lab/probe":  {".", "wire"},
@@ -51,7 +52,7 @@ var mayImport = map[string][]string{
 	"internal/lab/checks": {".", "wire", "internal/lab", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {
 		".", "wire", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/gateway",
-		"internal/lab", "internal/lab/checks", "internal/lab/report",
+		"internal/lab", "internal/lab/app", "internal/lab/checks", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"docs": {}, // nothing but tests of the pages

@@ -43,7 +43,7 @@ type rule struct {
 }
 
 // frames reports whether the point is about frames, which can be dropped.
-func (p Point) frames() bool { return p == ReplySend || p == Push }
+func (p Point) frames() bool { return p == ReplySend || p == Push || p == Ack }
 
 var rules struct {
 	mu   sync.Mutex // guards what follows
@@ -108,7 +108,7 @@ func parse(text string) (*rule, error) {
 	case timed || !slices.Contains([]string{"halt", "drop", "error"}, r.action):
 		return nil, fmt.Errorf("the fault %q should do one of halt, drop, error and delay=MS", text)
 	case r.action == "drop" && !r.point.frames():
-		return nil, fmt.Errorf("the fault %q drops what is no frame; drop is for %s and %s", text, ReplySend, Push)
+		return nil, fmt.Errorf("the fault %q drops what is no frame; drop is for %s, %s and %s", text, ReplySend, Push, Ack)
 	}
 	for i, field := range fields[2:] {
 		n, err := strconv.ParseInt(field, 10, 64)

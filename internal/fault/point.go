@@ -13,10 +13,11 @@ const (
 	AfterCommit  Point = "api.after_send_commit" // a send has committed and is neither published nor answered
 	ReplySend    Point = "gw.reply.send"         // the reply to a send, over a connection
 	Push         Point = "gw.push"               // event frames to one connection, retries included; no hints
+	Ack          Point = "gw.ack"                // an ack frame that came in over a connection
 )
 
 // Points lists every point.
-func Points() []Point { return []Point{BeforeInsert, BeforeCommit, AfterCommit, ReplySend, Push} }
+func Points() []Point { return []Point{BeforeInsert, BeforeCommit, AfterCommit, ReplySend, Push, Ack} }
 
 // Struck is how the line begins that a process writes to standard error each time
 // a fault strikes at a point: what looks from outside counts them.

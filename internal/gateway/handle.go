@@ -140,7 +140,7 @@ func (c *conn) handleJoined(run []request) {
 	for _, r := range run {
 		if _, ok := r.frame.(*wire.Send); ok {
 			sends = append(sends, r)
-		} else {
+		} else if !loseAck(r) {
 			acks = append(acks, r)
 		}
 	}

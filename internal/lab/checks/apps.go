@@ -1,0 +1,261 @@
+package checks
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/lab"
+	"github.com/impart-im/impart/internal/lab/link"
+	"github.com/impart-im/impart/internal/lab/rows"
+)
+
+// apps are checks with real applications on the SDK.
+func apps() []lab.Check {
+	return []lab.Check{
+		{
+			ID: "app-story", Invariant: "D16",
+			What:   "An app takes 60 messages while it is offline, is killed, starts again and comes online on a network that is slow and breaks off in the middle of frames, to a server that fails now and then.",
+			Expect: "every message once and in order, in the log and in the other app; the outbox is empty",
+			Twins:  []lab.Sabotage{lab.AppInMemory, lab.Planted(fault.PrevIgnored, "prev is not looked at")},
+			Run:    appStory,
+		},
+		{
+			ID: "lost-acks", Invariant: "D3",
+			What:   "The first acknowledgements of an app are lost on their way; it has stored and handled everything.",
+			Expect: "the cursor does not move for them, is at the head within 15 s all the same, and the app got each event once",
+			Twins:  []lab.Sabotage{lab.Planted(fault.AckOnPush, "a pushed event counts as delivered")},
+			Run:    lostAcks,
+		},
+		{
+			ID: "rolled-back-phone", Invariant: "D9",
+			What:   "A phone is restored from a backup of its store: it comes with an install that the server knows and a cursor that is ahead of the store.",
+			Expect: "the install epoch rises, nothing beyond the backup counts as delivered, and the phone gets all again",
+			Twins:  []lab.Sabotage{lab.Planted(fault.NIgnored, "a rolled-back store is not noticed")},
+			Run:    rolledBackPhone,
+		},
+		{
+			ID: "kill-under-load", Invariant: "D1",
+			What:   "Four apps talk in one group while the server is killed 5 times and each app once; all come back and settle.",
+			Expect: "each message once, every app handles the whole log in order, what was called sent is where it was said to be, outboxes are empty",
+			Twins: []lab.Sabotage{
+				lab.Planted(fault.SentBeforeCommit, "the answer comes before the commit"), lab.AppInMemory,
+			},
+			Run: killUnderLoad,
+		},
+	}
+}
+
+func appStory(ctx context.Context, b *lab.Bench) {
+	// The server fails now and then, in the middle of what is pipelined.
+	s := b.Serve("IM_SWEEP_MS=500", "IM_FAULT=send.before_commit:error:2:3")
+	s.PutConv(ab, ana, ben)
+	net := b.Link(s)
+	writer, reader := b.App(net.Addr(), ana), b.App(s.Addr(), ben)
+	reader.Start()
+	net.Refuse(true)
+	writer.Start()
+	const messages = 60
+	for i := range messages {
+		writer.Send(ab, cmid("m", i), fmt.Sprint("message ", i))
+	}
+	writer.Kill()
+	b.Bit("messages written offline", len(writer.Lines("taken", nil)))
+	net.Shape(link.Both, func(shape *link.Shape) { shape.Latency, shape.Jitter = 20*time.Millisecond, 60*time.Millisecond })
+	net.Refuse(false)
+	writer.Start()
+	for i := range 12 {
+		// Ever further into the conversation with the server, and always mid-frame.
+		net.ShapeNew(link.Both, func(shape *link.Shape) { shape.CutAfter = int64(700 + 700*i) })
+		b.Pause(250 * time.Millisecond)
+		for _, l := range net.Links() {
+			l.Shape(link.Up, func(shape *link.Shape) { shape.CutMiddle = true })
+		}
+	}
+	net.Heal()
+	net.Cut(link.Reset)
+	cuts := net.Counts().Cut
+	b.Bit("links cut", cuts)
+	settled := b.Eventually(15*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= messages })
+	b.Wants(settled, "%d of %d messages are stored", s.Number("SELECT count(*) FROM events"), messages)
+	if !b.Sabotaged(lab.AppInMemory.Name) { // which has nothing left to commit
+		b.Bit("commits failed", s.Struck(fault.BeforeCommit))
+	}
+	complete := settled && reader.Reaches(15*time.Second, ab, messages) && writer.Reaches(15*time.Second, ab, messages)
+	judgeApps(ctx, b, s, messages, writer, reader)
+	b.Saw("%d cuts, %d rows for %d messages, both apps complete: %v, outbox %d",
+		cuts, s.Number("SELECT count(*) FROM events"), messages, complete, writer.Outbox())
+}
+
+// judgeApps compares the log with what the apps were given, which has to be all of
+// it, in order and once, and with what their messages were said to have become. An
+// app may have one more line for each time that it was killed.
+func judgeApps(ctx context.Context, b *lab.Bench, s *lab.Server, messages int, all ...*lab.App) {
+	var log []rows.Event
+	s.Look(func(db *rows.DB) (err error) { log, err = db.Events(ctx, ab); return err })
+	b.Wants(len(log) == messages, "%d rows for %d messages", len(log), messages)
+	checkLog(ctx, b, s)
+	last := map[impart.UserID]int{}
+	for _, e := range log {
+		n := -1
+		_, _ = fmt.Sscanf(e.Body, "message %d", &n)
+		b.Wants(n > last[e.Sender] || n == 0, "%s's message %d is stored after %d", e.Sender, n, last[e.Sender])
+		last[e.Sender] = n
+	}
+	for _, a := range all {
+		judgeHandled(b, a, log)
+		for _, l := range a.Lines("settled", nil) {
+			ok := l.Err == "" && l.Seq >= 1 && int(l.Seq) <= len(log) && log[l.Seq-1].MID == l.MID && log[l.Seq-1].CMID == l.CMID
+			b.Wants(ok, "%s was told that %s is sent as seq %d and it is not there %s", a.Name, l.CMID, l.Seq, l.Err)
+		}
+		b.Wants(b.Eventually(10*time.Second, func() bool { return a.Outbox() == 0 }), "the outbox of %s is not empty", a.Name)
+	}
+}
+
+// judgeHandled compares the log with what one app was given.
+func judgeHandled(b *lab.Bench, a *lab.App, log []rows.Event) {
+	next, again := impart.Seq(1), 0
+	for _, l := range a.Handled(ab) {
+		if l.Seq < next {
+			again++
+			continue
+		}
+		right := l.Seq == next && int(next) <= len(log) && log[next-1].MID == l.MID && log[next-1].Body == l.Body
+		b.Wants(right, "%s was given seq %d where the log has %d next", a.Name, l.Seq, next)
+		next = l.Seq + 1
+	}
+	b.Wants(int(next) == len(log)+1, "%s was given the events up to %d of %d", a.Name, next-1, len(log))
+	b.Wants(again <= a.Kills(), "%s was given %d events again and was killed %d times", a.Name, again, a.Kills())
+}
+
+func lostAcks(ctx context.Context, b *lab.Bench) {
+	s := b.Serve("IM_SWEEP_MS=500")
+	s.PutConv(ab, ana, ben)
+	s.Restart("IM_FAULT=gw.ack:drop")
+	phone, reader := b.Device(s.Addr(), ana), b.App(s.Addr(), ben)
+	reader.Start()
+	reader.Online()
+	const messages = 20
+	for i := range messages {
+		phone.MustSend(ab, cmid("m", i), fmt.Sprint("message ", i))
+	}
+	b.Wants(reader.Reaches(10*time.Second, ab, messages), "the app was not given everything")
+	moved := b.Eventually(3*time.Second, func() bool { return s.Cursor(ben, "d-1", ab) > 0 })
+	b.Wants(!moved, "the cursor is at %d and every ack was lost", s.Cursor(ben, "d-1", ab))
+	s.Restart("IM_FAULT=gw.ack:drop:0:2") // two more on the connection that then goes on
+	began := time.Now()
+	healed := b.Eventually(15*time.Second, func() bool { return s.Cursor(ben, "d-1", ab) == messages })
+	b.Wants(healed, "the cursor is at %d of %d", s.Cursor(ben, "d-1", ab), messages)
+	took := time.Since(began)
+	b.Bit("acks lost", s.Struck(fault.Ack))
+	n := len(reader.Handled(ab))
+	b.Wants(n == messages, "the app was given %d events instead of %d", n, messages)
+	b.Saw("%d acks lost, cursor moved by them: %v, at the head %d ms after the network healed; %d events given for %d",
+		s.Struck(fault.Ack), moved, took.Milliseconds(), n, messages)
+}
+
+func rolledBackPhone(ctx context.Context, b *lab.Bench) {
+	s := b.Serve("IM_SWEEP_MS=500")
+	s.PutConv(ab, ana, ben)
+	phone, reader := b.Device(s.Addr(), ana), b.App(s.Addr(), ben)
+	reader.Start()
+	const before, after = 10, 20
+	send := func(from, to int) {
+		for i := from; i < to; i++ {
+			phone.MustSend(ab, cmid("m", i), fmt.Sprint("message ", i))
+		}
+		reached := b.Eventually(15*time.Second, func() bool { return int(s.Cursor(ben, "d-1", ab)) == to })
+		b.Wants(reached, "the app has not acknowledged %d events", to)
+	}
+	send(0, before)
+	reader.Kill()
+	backup := filepath.Join(b.Data, "backup")
+	copyStore(b, reader.Store(), backup)
+	reader.Start()
+	send(before, after)
+	reader.Kill()
+	copyStore(b, backup, reader.Store())
+	b.Bit("events that the backup lacks", after-before)
+	first := len(reader.Handled(ab))
+	reader.Start()
+	b.Wants(reader.Reaches(15*time.Second, ab, after), "the restored phone was not given everything")
+	got := b.Eventually(15*time.Second, func() bool { return len(reader.Handled(ab)) >= first+after-before })
+	again := len(reader.Handled(ab)) - first
+	b.Wants(got, "the restored phone was given %d events, its backup lacks %d", again, after-before)
+	epoch := s.Number("SELECT install_epoch FROM devices WHERE user_id = ?", ben)
+	b.Wants(epoch == 2, "the install epoch is %d instead of 2", epoch)
+	reached := b.Eventually(15*time.Second, func() bool { return s.Cursor(ben, "d-1", ab) == after })
+	b.Wants(reached, "the cursor is at %d of %d in the end", s.Cursor(ben, "d-1", ab), after)
+	b.Saw("install epoch %d, %d events given again, cursor %d", epoch, again, s.Cursor(ben, "d-1", ab))
+}
+
+// copyStore puts a copy of a client's store, with its log, in place of another.
+func copyStore(b *lab.Bench, from, to string) {
+	for _, part := range []string{"", "-wal", "-shm"} {
+		_ = os.Remove(to + part) // it may not be there
+		in, err := os.Open(from + part)
+		if os.IsNotExist(err) {
+			continue
+		}
+		b.Must(err)
+		out, err := os.Create(to + part)
+		b.Must(err)
+		_, err = io.Copy(out, in)
+		b.Must(err)
+		b.Must(in.Close())
+		b.Must(out.Close())
+	}
+}
+
+func killUnderLoad(ctx context.Context, b *lab.Bench) {
+	s := b.Serve("IM_SWEEP_MS=500")
+	users := []impart.UserID{"u-1", "u-2", "u-3", "u-4"}
+	s.PutConv(ab, users...)
+	var all []*lab.App
+	for _, user := range users {
+		a := b.App(s.Addr(), user)
+		a.Start()
+		all = append(all, a)
+	}
+	const each, kills = 100, 5
+	stop := make(chan struct{})
+	b.Each(len(all)+1, func(i int) {
+		if i == len(all) { // who kills the server while the others talk
+			for range kills {
+				b.Pause(600 * time.Millisecond)
+				s.Restart()
+			}
+			close(stop)
+			return
+		}
+		for n := range each {
+			all[i].Send(ab, cmid(string(users[i]), n), fmt.Sprint("message ", n))
+			if n == each/2+5*i {
+				all[i].Kill()
+				all[i].Start()
+			}
+			b.Pause(30 * time.Millisecond)
+		}
+	})
+	<-stop
+	b.Bit("server killed", kills)
+	b.Bit("apps killed", len(all))
+	messages := each * len(all)
+	stored := b.Eventually(30*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= int64(messages) })
+	for _, a := range all {
+		if stored {
+			a.Reaches(15*time.Second, ab, impart.Seq(messages))
+		}
+	}
+	judgeApps(ctx, b, s, messages, all...)
+	given := 0
+	for _, a := range all {
+		given += len(a.Handled(ab))
+	}
+	b.Saw("%d rows for %d messages, %d events given to %d apps", s.Number("SELECT count(*) FROM events"), messages, given, len(all))
+}
