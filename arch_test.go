@@ -112,6 +112,7 @@ var badNames = []string{"util", "utils", "common", "helper", "helpers", "types",
 var sleepsAllowed = map[string]string{
 	"internal/gateway/between_test.go": "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/epoch_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",
+	"client/owner_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/link_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/receive_test.go":           "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/send_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",

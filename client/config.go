@@ -21,6 +21,9 @@ type Config struct {
 	// Device is the device's id, 1..128 bytes. It belongs to the store: a store
 	// that was made for another device is refused.
 	Device impart.DeviceID
+	// User is who the tokens have to be for; a connection with one for somebody else
+	// is given up, and nothing is sent by it. "": whoever the first token is for.
+	User impart.UserID
 	// Token gives a token for the next connection; it is asked before each one. An
 	// error is reported in the Status, and asked for again later. See [StaticToken].
 	Token func(ctx context.Context) (string, error)

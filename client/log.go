@@ -192,6 +192,15 @@ func (c *conv) pass(tx *sql.Tx, through, floor impart.Seq) error {
 	return c.close(tx)
 }
 
+// readTo notes how far the server says that the user has read.
+func (c *conv) readTo(tx *sql.Tx, read impart.Seq) error {
+	if read <= c.told {
+		return nil
+	}
+	c.told, c.read = read, max(c.read, read)
+	return run(tx, "UPDATE conversations SET read = max(read, ?), read_told = max(read_told, ?) WHERE conv = ?", read, read, c.id)
+}
+
 // keep writes where the cursor stands.
 func (c *conv) keep(tx *sql.Tx) error {
 	if !c.changed {

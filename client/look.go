@@ -18,7 +18,9 @@ type Conversation struct {
 	// Handled: the handler has taken every event up to here.
 	Handled impart.Seq
 	Floor   impart.Seq // the server's retention has removed everything up to here
-	Read    impart.Seq // the user has read up to here
+	Read    impart.Seq // the user has read up to here, on any device that the server knows of
+	// ReadTold: the server has confirmed that the user has read up to here.
+	ReadTold impart.Seq
 }
 
 // Conversations lists what this store holds, by id.
@@ -29,10 +31,10 @@ func (c *Client) Conversations(ctx context.Context) ([]Conversation, error) {
 	var list []Conversation
 	err := each(within{ctx, c.store.db}, func(rows *sql.Rows) error {
 		var one Conversation
-		err := rows.Scan(&one.Conv, &one.Start, &one.Stored, &one.Handled, &one.Floor, &one.Read)
+		err := rows.Scan(&one.Conv, &one.Start, &one.Stored, &one.Handled, &one.Floor, &one.Read, &one.ReadTold)
 		list = append(list, one)
 		return err
-	}, "SELECT conv, start, stored, handled, floor, read FROM conversations ORDER BY conv")
+	}, "SELECT conv, start, stored, handled, floor, read, read_told FROM conversations ORDER BY conv")
 	return list, err
 }
 

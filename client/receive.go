@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -39,11 +40,7 @@ func (s *session) take(frame wire.ServerFrame) error {
 	case *wire.Pong:
 		s.answered(f.RID)
 	case *wire.Receipt:
-		if told := s.c.cfg.Handler.Receipt; told != nil {
-			s.c.mayNote(func() {
-				told(Receipt{Conv: f.Conv, User: f.User, Delivered: f.Delivered, Read: f.Read})
-			})
-		}
+		s.takeReceipt(f)
 	case *wire.TypingNote:
 		if told := s.c.cfg.Handler.Typing; told != nil {
 			s.c.mayNote(func() { told(f.Conv, f.User) })
@@ -63,8 +60,8 @@ func (s *session) take(frame wire.ServerFrame) error {
 // the server counts the device as new, and whether history is another.
 func (s *session) takeWelcome(f *wire.Welcome) error {
 	s.answered(f.RID)
-	if s.me.User != "" && s.me.User != f.User {
-		return &wrongUser{store: s.me.User, token: f.User}
+	if owner := cmp.Or(s.me.User, s.c.cfg.User); owner != "" && owner != f.User {
+		return &wrongUser{store: owner, token: f.User}
 	}
 	anew := s.me.InstallEpoch != f.Install
 	s.me.User, s.me.InstallEpoch = f.User, f.Install
@@ -93,9 +90,33 @@ func (s *session) takeSubbed(f *wire.Subbed) error {
 		c := s.conv(state.Conv)
 		c.want = max(c.want, state.Head)
 		c.acked, c.asked = min(c.acked, state.Delivered), min(c.asked, state.Delivered)
-		s.write(func(tx *sql.Tx) error { return c.begin(tx, state.Delivered) })
+		s.write(func(tx *sql.Tx) error {
+			if err := c.begin(tx, state.Delivered); err != nil || c.doubt || f.Epoch != s.me.Epoch {
+				return err
+			}
+			return c.readTo(tx, state.Read)
+		})
 	}
 	return nil
+}
+
+// takeReceipt tells the application, and keeps what the user has read on another
+// of their devices.
+func (s *session) takeReceipt(f *wire.Receipt) {
+	if f.User == s.me.User {
+		s.write(func(tx *sql.Tx) error {
+			c := s.conv(f.Conv)
+			if !c.known || c.doubt {
+				return nil
+			}
+			return c.readTo(tx, f.Read)
+		})
+	}
+	if told := s.c.cfg.Handler.Receipt; told != nil {
+		s.c.mayNote(func() {
+			told(Receipt{Conv: f.Conv, User: f.User, Delivered: f.Delivered, Read: f.Read})
+		})
+	}
 }
 
 func (s *session) takeEvent(f *wire.Event) {
@@ -178,8 +199,7 @@ func (s *session) takeReaded(f *wire.Readed) {
 	c := r.conv
 	c.reading = false
 	s.write(func(tx *sql.Tx) error {
-		c.told, c.read = max(c.told, f.Read), max(c.read, f.Read)
-		return run(tx, "UPDATE conversations SET read = max(read, ?), read_told = max(read_told, ?) WHERE conv = ?", f.Read, f.Read, c.id)
+		return c.readTo(tx, f.Read)
 	})
 	s.rereads = true
 }

@@ -1,0 +1,60 @@
+package client_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/client"
+)
+
+func TestATokenForSomebodyElseSendsNothing(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana := w.app("ana", func(cfg *client.Config) {
+			cfg.User, cfg.Token = "u-ana", client.StaticToken("dev:u-ben")
+		})
+		ana.send(ab, "mine")
+		if err := ana.WaitSettled(t.Context()); err == nil || !strings.Contains(err.Error(), `"u-ben"`) {
+			t.Fatalf("with another's token: %v", err)
+		}
+		w.wantsLog(ab)
+		ana.cfg.Token = client.StaticToken("dev:u-ana")
+		ana.restart() // the store has not become the other's
+		ana.through()
+		w.wantsLog(ab, "mine")
+	})
+}
+
+func TestWhatWasReadOnAnotherDeviceIsRead(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		other := func(cfg *client.Config) { cfg.Device = "d-other" }
+		ana, ben, tablet := w.app("ana"), w.app("ben"), w.app("ben", other)
+		for _, text := range numbered("m", 3) {
+			ana.send(ab, text)
+		}
+		ben.wants(ab, "m1", "m2", "m3")
+		tablet.wants(ab, "m1", "m2", "m3")
+		must(t, ben.Read(t.Context(), ab, 2))
+		ben.wantsRead(2)
+		tablet.wantsRead(2) // by a receipt
+		fresh := w.app("ben", func(cfg *client.Config) { cfg.Device = "d-fresh" })
+		fresh.wants(ab, "m1", "m2", "m3")
+		fresh.wantsRead(2) // by what a connection begins with
+	})
+}
+
+// wantsRead waits until the store knows that the server knows how far was read.
+func (a *app) wantsRead(seq impart.Seq) {
+	a.t.Helper()
+	for range 100 {
+		list, err := a.Conversations(a.t.Context())
+		must(a.t, err)
+		if len(list) == 1 && list[0].Read == seq && list[0].ReadTold == seq {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	list, _ := a.Conversations(a.t.Context())
+	a.t.Fatalf("%s has not read %d but holds %+v", a.cfg.Device, seq, list)
+}
