@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -342,6 +343,42 @@ func TestReceiptsAndTyping(t *testing.T) {
 		}
 		if typing != "c-ab u-ben" {
 			t.Errorf("typing is %q", typing)
+		}
+	})
+}
+
+// The local disk is full for a while: nothing may be acknowledged meanwhile, and
+// nothing is missing afterwards.
+func TestNothingIsAcknowledgedThatCouldNotBeStored(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana, ben := w.app("ana"), w.app("ben")
+		ana.online()
+		ben.online()
+		ben.BreakStore(true)
+		acks := 0
+		ben.link.Rule(func(f world.Frame) world.Fate {
+			if f.T == "ack" {
+				acks++
+			}
+			return world.Pass
+		})
+		body := strings.Repeat("x", 10_000) // more than fits into the pages that are there
+		ana.send(ab, body)
+		ana.through()
+		time.Sleep(time.Minute)
+		if acks > 0 {
+			t.Errorf("%d acks for an event that could not be stored", acks)
+		}
+		if s := ben.Status(); s.Err == nil {
+			t.Errorf("the application is not told: %+v", s)
+		}
+		if _, err := ben.Send(t.Context(), client.Draft{Conv: ab, Body: body}); err == nil {
+			t.Error("Send took a message that is not in the outbox")
+		}
+		ben.BreakStore(false)
+		ben.wants(ab, body)
+		if acks == 0 {
+			t.Error("no ack at the end")
 		}
 	})
 }
