@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -308,4 +309,29 @@ func TestAStoreIsForOneClientOfOneDevice(t *testing.T) {
 	c, err = client.Open(t.Context(), cfg)
 	must(t, err)
 	must(t, c.Close())
+}
+
+// A process that was killed leaves a write-ahead log beside its store.
+func TestAStoreIsReadAfterAKill(t *testing.T) {
+	cfg := client.Config{URL: "http://127.0.0.1:1", Device: "d", Token: client.StaticToken("x"), Store: t.TempDir() + "/store.db"}
+	c, err := client.Open(t.Context(), cfg)
+	must(t, err)
+	defer c.Close()
+	_, err = c.Send(t.Context(), client.Draft{Conv: ab, Body: "hi"})
+	must(t, err)
+	killed := cfg
+	killed.Store = t.TempDir() + "/killed.db"
+	for _, side := range []string{"", "-wal"} {
+		data, err := os.ReadFile(cfg.Store + side)
+		must(t, err)
+		must(t, os.WriteFile(killed.Store+side, data, 0o600))
+	}
+	after, err := client.Open(t.Context(), killed)
+	must(t, err)
+	list, err := after.Outbox(t.Context())
+	must(t, err)
+	if len(list) != 1 || list[0].Body != "hi" {
+		t.Errorf("the outbox is %+v", list)
+	}
+	must(t, after.Close())
 }
