@@ -65,6 +65,9 @@ func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *be
 		Bench: cmd.Name(), Command: commandLine(os.Args[1:]), Version: buildInfo().String(),
 		Started: time.Now(), Machine: bench.Describe(),
 	}
+	if busy := report.Machine.Load; busy > float64(report.Machine.Cores)/4 {
+		report.Notes = append(report.Notes, fmt.Sprintf("the machine was busy when this began (load %.2f on %d cores): the latencies are not the server's alone", busy, report.Machine.Cores))
+	}
 	e := &bench.Env{Report: report}
 	targets, err := f.newTargets(cmd, e)
 	if err != nil {

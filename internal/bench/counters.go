@@ -9,8 +9,15 @@ import (
 )
 
 // counters are the server's own metrics at one moment, summed over their labels
-// and also by name and label as they stand in /metrics.
+// and also by name and label as they stand in /metrics, together with what this
+// process and the whole machine have used of the processors.
 type counters map[string]float64
+
+// What is not the server's.
+const (
+	ownCPU     = "bench: this process, seconds"
+	machineCPU = "bench: the machine, seconds"
+)
 
 // counters reads the server's metrics; nil where it does not show them.
 func (e *Env) counters(ctx context.Context, t *Target) counters {
@@ -22,7 +29,12 @@ func (e *Env) counters(ctx context.Context, t *Target) counters {
 		e.Report.note("the server's metrics cannot be read: " + err.Error())
 		return nil
 	}
-	return parseCounters(text)
+	c := parseCounters(text)
+	c[ownCPU] = cpuTime().Seconds()
+	if t.Process != nil {
+		c[machineCPU] = busyTime().Seconds()
+	}
+	return c
 }
 
 // parseCounters reads the text form of Prometheus: one "name{labels} value" a line.
@@ -71,5 +83,10 @@ func (c counters) describe(run *Run) {
 	if commits > 0 {
 		run.add("items a transaction", items/commits, "")
 	}
-	run.add("server CPU", 100*c["process_cpu_seconds_total"]/run.Seconds, "% of a core")
+	server, own := c["process_cpu_seconds_total"], c[ownCPU]
+	run.add("CPU of the server", 100*server/run.Seconds, "% of a core")
+	run.add("CPU of the bench", 100*own/run.Seconds, "% of a core")
+	if all := c[machineCPU]; all > 0 {
+		run.add("CPU of anything else on this machine", 100*max(all-server-own, 0)/run.Seconds, "% of a core")
+	}
 }

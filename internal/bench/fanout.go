@@ -40,7 +40,7 @@ func (e *Env) Fanout(ctx context.Context, l FanoutLoad) error {
 		return err
 	}
 	defer f.leave()
-	before, cpu := e.counters(ctx, t), cpuTime()
+	before := e.counters(ctx, t)
 	name := fmt.Sprintf("one sender, %d devices", l.Devices)
 	frames := &track{name: "pushes to " + fmt.Sprint(l.Devices) + " devices", unit: "pushes", m: f.pushes}
 	run, err := e.window(ctx, window{name: name, unit: "sends", of: l.Duration, grace: lateAnswer, also: []*track{frames}}, f.sends, func(ctx context.Context) error {
@@ -61,7 +61,6 @@ func (e *Env) Fanout(ctx context.Context, l FanoutLoad) error {
 	}
 	run.Latency = f.sends.lat.latency()
 	e.counters(ctx, t).since(before).describe(&run)
-	run.add("bench CPU", 100*(cpuTime()-cpu).Seconds()/seconds, "% of a core")
 	pushes := frames.run(seconds)
 	pushes.Loop, pushes.Of = run.Loop, "an event, from its send until a device had it by push"
 	expected := float64(f.sends.done.Load()) * float64(l.Devices)

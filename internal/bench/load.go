@@ -54,7 +54,7 @@ func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration
 	f := b.fleet
 	f.sends, f.pushes, b.talk.late = newMeter(), newMeter(), newRecorder()
 	h := &held{multiple: multiple, due: multiple * baselineSends}
-	before, cpu, counted := b.counters(ctx, b.target), cpuTime(), f.tally()
+	before, counted := b.counters(ctx, b.target), f.tally()
 	pushes := &track{name: fmt.Sprintf("pushes at %s × the baseline", number(multiple)), unit: "pushes", m: f.pushes}
 	run, err := b.Env.window(ctx, window{
 		name: fmt.Sprintf("%s × the baseline", number(multiple)), unit: "sends", of: d, grace: lateAnswer, also: []*track{pushes},
@@ -77,7 +77,7 @@ func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration
 	h.sends.Latency, h.sends.Figures[0].Value = f.sends.lat.latency(), float64(f.sends.done.Load())
 	h.sends.add("due a second", h.due, "/s")
 	h.sends.lateness(b.talk.late)
-	b.describe(h, f.tally().since(counted), b.counters(ctx, b.target).since(before), cpuTime()-cpu)
+	b.describe(h, f.tally().since(counted), b.counters(ctx, b.target).since(before))
 	return h, nil
 }
 
@@ -94,7 +94,7 @@ func (t tally) since(b tally) tally {
 
 // describe adds what both sides have counted. The server's share of time is over
 // the window and the catching up.
-func (b *baseline) describe(h *held, t tally, c counters, cpu time.Duration) {
+func (b *baseline) describe(h *held, t tally, c counters) {
 	seconds := h.sends.Seconds
 	p := &h.pushes
 	p.Figures = nil
@@ -113,6 +113,7 @@ func (b *baseline) describe(h *held, t tally, c counters, cpu time.Duration) {
 	}
 	p.add("cursors moved a second", c["im_cursors_moved_total"]/seconds, "/s")
 	p.add("pushes dropped by the server", c["im_push_dropped_total"], "")
+	h.sends.Seconds += h.took.Seconds() // what was counted is of both
 	c.describe(&h.sends)
-	h.sends.add("bench CPU", 100*cpu.Seconds()/(seconds+h.took.Seconds()), "% of a core")
+	h.sends.Seconds = seconds
 }

@@ -2,7 +2,9 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -39,4 +41,25 @@ func bytesWritten(pid int) int64 {
 		return 0
 	}
 	return n
+}
+
+// busyTime is what all processes have used of all processors since the start of
+// the machine (proc(5)), in ticks of 10 ms; 0: not known.
+func busyTime() time.Duration {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	words := strings.Fields(line)
+	if len(words) < 9 || words[0] != "cpu" {
+		return 0
+	}
+	var ticks int64
+	for i, word := range words[1:9] {
+		if n, err := strconv.ParseInt(word, 10, 64); err == nil && i != 3 && i != 4 { // idle and waiting for the disk
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

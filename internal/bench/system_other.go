@@ -19,3 +19,6 @@ func cpuTime() time.Duration { return 0 }
 
 // bytesWritten is 0: not known.
 func bytesWritten(int) int64 { return 0 }
+
+// busyTime is 0: not known.
+func busyTime() time.Duration { return 0 }
