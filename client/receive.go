@@ -127,9 +127,12 @@ func (s *session) takeEvent(f *wire.Event) {
 // put stores one event of the present history.
 func (s *session) put(ev *impart.Event, epoch impart.Epoch, force bool) {
 	s.write(func(tx *sql.Tx) error {
+		if epoch != s.me.Epoch {
+			return nil
+		}
 		c := s.conv(ev.Conv)
 		c.want = max(c.want, ev.Seq)
-		if epoch != s.me.Epoch || c.doubt {
+		if c.doubt {
 			return nil // it comes again once it is clear what it follows
 		}
 		if !force && ev.Seq <= c.stored && c.known && !ev.Recalled {
@@ -221,6 +224,9 @@ func (s *session) takeHint(f *wire.Hint) {
 	s.sawEpoch(f.Epoch)
 	if f.Conv == "" {
 		s.toPull = true
+		return
+	}
+	if f.Epoch < s.me.Epoch {
 		return
 	}
 	c := s.conv(f.Conv)

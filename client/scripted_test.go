@@ -409,3 +409,50 @@ func TestARetryableRefusalIsNotAskedAgainAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// What the server has forgotten is told again: after a hint, and after a pull, of
+// what is here already.
+func TestWhatIsHereIsAcknowledgedAgain(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		acked := func() {
+			t.Helper()
+			f := s.next("ack")
+			if f["seq"] != 1.0 {
+				t.Fatalf("acknowledged by %v", f)
+			}
+			s.say(`{"t":"acked","rid":%q,"conv":"c-ab","delivered":1}`, f["rid"])
+		}
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		acked()
+		s.say(`{"t":"hint","conv":"c-ab","head":1,"epoch":@epoch,"why":"retry"}`)
+		acked()
+		s.say(`{"t":"hint","epoch":@epoch,"head":0,"why":"overflow"}`)
+		s.say(`{"t":"pulled","rid":%q,"convs":[{"conv":"c-ab","events":[%s],"through":1,"head":1,"floor":0}],"failed":[],"more":true,"epoch":@epoch}`,
+			s.next("pull")["rid"], event(1, "m1"))
+		acked()
+		s.empty()
+	})
+}
+
+// A push of the old history that was still on its way is not of the new one.
+func TestAnEventOfAnOlderEpochIsNotStored(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		s.epoch = 5
+		s.say(`{"t":"hint","epoch":5,"head":0,"why":"resume"}`)
+		s.say(`{"t":"synced","rid":%q,"conv":"c-ab","events":[],"through":0,"head":0,"floor":0,"epoch":5,"more":false}`, s.next("sync")["rid"])
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":1}`, event(1, "old1"))
+		s.say(`{"t":"event","ev":%s,"epoch":5}`, event(1, "new1"))
+		s.next("ack")
+		a.wants(ab, "m1")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.handed[ab][0].MID != "new1" {
+			t.Errorf("handed over is %+v", a.handed[ab])
+		}
+	})
+}
