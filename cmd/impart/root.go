@@ -62,6 +62,7 @@ func printError(w io.Writer, styles fang.Styles, err error) {
 const (
 	groupServer   = "server"
 	groupOperator = "operator"
+	groupUser     = "user"
 	groupOther    = "other"
 )
 
@@ -84,6 +85,7 @@ func newRoot(env streams) (root *cobra.Command, started *bool) {
 	root.AddGroup(
 		&cobra.Group{ID: groupServer, Title: "server"},
 		&cobra.Group{ID: groupOperator, Title: "operating one"},
+		&cobra.Group{ID: groupUser, Title: "using one"},
 		&cobra.Group{ID: groupOther, Title: "and"},
 	)
 	root.SetCompletionCommandGroupID(groupOther)
@@ -96,6 +98,7 @@ func newRoot(env streams) (root *cobra.Command, started *bool) {
 		grouped(groupOperator, traceCommand(env)),
 		grouped(groupOperator, benchCommand(env)),
 		grouped(groupOperator, labCommand(env)),
+		grouped(groupUser, chatCommand(env)),
 		grouped(groupOther, versionCommand()),
 	)
 	makeFamily(root)

@@ -1,0 +1,84 @@
+package chat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/client"
+)
+
+// advice is what the user can do about a final refusal.
+func advice(code impart.Code) string {
+	switch code {
+	case impart.NotMember:
+		return "you are not in this conversation, or there is none of this name: let somebody add you, then /retry"
+	case impart.TooLarge:
+		return "shorten it"
+	case impart.CMIDReused:
+		return "another text has its cmid: /retry sends it as a new message"
+	case impart.RecallRefused:
+		return "only the sender can take it back, while the server allows it"
+	case impart.CursorAhead:
+		return "there is no such message any more"
+	}
+	return "/retry sends it again, /dismiss forgets it"
+}
+
+// reason says in one line why the connection is not there.
+func reason(err error) string {
+	var bye *client.Bye
+	var refusal *impart.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &bye) && bye.Code == "SUPERSEDED":
+		return "this device is connected from elsewhere; /reconnect takes it back"
+	case errors.As(err, &bye) && bye.Code == "REVOKED":
+		return "the server has revoked this user; /reconnect with a new token"
+	case errors.As(err, &bye) && bye.Code == "DRAIN":
+		return "the server is restarting"
+	case errors.As(err, &refusal) && refusal.Code == impart.Unauthenticated:
+		return "the server refuses the token: " + plain(refusal.Message)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "no server answers there"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the server does not answer in time"
+	}
+	return plain(strings.TrimPrefix(err.Error(), "client: "))
+}
+
+// doing says what the connection is doing.
+func doing(s client.Status) string {
+	switch s.State {
+	case client.CatchingUp:
+		return "catching up"
+	case client.Waiting:
+		return fmt.Sprintf("waiting until %s: %s", s.RetryAt.Format(time.TimeOnly), reason(s.Err))
+	case client.Stopped:
+		return "stopped: " + reason(s.Err)
+	case client.Connecting:
+		if s.Err != nil {
+			return "connecting again: " + reason(s.Err)
+		}
+	}
+	return string(s.State)
+}
+
+// hopeless reports whether waiting cannot help a script: the client has stopped,
+// or the token is refused.
+func hopeless(s client.Status) bool {
+	return s.State == client.Stopped || s.State == client.Waiting && impart.CodeOf(s.Err) == impart.Unauthenticated
+}
+
+// shortRef is how an item of the outbox is named to people: the end of its cmid.
+func shortRef(cmid impart.CMID) string {
+	s := string(cmid)
+	return "#" + plain(s[max(0, len(s)-refLength):])
+}
+
+const refLength = 4
