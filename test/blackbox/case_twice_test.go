@@ -1,6 +1,6 @@
 package blackbox
 
-// Cases of messages that came twice. Cases 14, 15 and 17 need several nodes or the SDK; case 16 needs a fault inside a
+// Cases of messages that came twice, with one node. Case 15 is the SDK's, in client; case 16 needs a fault inside a
 // transaction.
 
 import (
@@ -73,6 +73,74 @@ func TestCase12_OneCmidManyTimes(t *testing.T) {
 	for mid, n := range first {
 		if n > 1 {
 			t.Errorf("%d answers claim to have stored %s first", n, mid)
+		}
+	}
+}
+
+// Fifty devices of one user send the same message at once: one row, and every loser gets the winner's answer.
+func TestCase14_FiftyAtOnce(t *testing.T) {
+	w := onShared(t)
+	ab := w.conv("ab", "ana", "ben")
+	clients := make([]*client, 50)
+	for i := range clients {
+		clients[i] = w.online("ana", fmt.Sprint("d", i))
+	}
+	for round := range 10 {
+		cmid := fmt.Sprint("k", round)
+		answers := make([]rawclient.Frame, len(clients))
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for i, c := range clients {
+			wg.Go(func() {
+				<-start
+				answers[i] = c.send(ab, cmid, "x")
+			})
+		}
+		close(start)
+		wg.Wait()
+		stored := 0
+		for _, f := range answers {
+			if f.T() != "sent" || f.Int("seq") != int64(round+1) || f.Str("mid") != answers[0].Str("mid") {
+				t.Fatalf("round %d: an answer is %s, another %s", round, f.Object, answers[0].Object)
+			}
+			if !f.Bool("dup") {
+				stored++
+			}
+		}
+		if stored != 1 {
+			t.Errorf("round %d: %d of fifty answers say that they stored it", round, stored)
+		}
+	}
+	if _, head := clients[0].log(ab, 0); head != 10 {
+		t.Errorf("head %d after ten rounds", head)
+	}
+}
+
+// The node is restarted in good order again and again, under load with resends.
+func TestCase17_RestartsUnderLoad(t *testing.T) {
+	w := onOwn(t)
+	ab := w.conv("ab", "ana", "ben")
+	ana, ben := w.device("ana", "phone"), w.device("ben", "phone")
+	ana.Start()
+	ben.Start()
+	posted := 0
+	for range 4 {
+		for range 100 {
+			ana.Post(ab, fmt.Sprint("m", posted))
+			posted++
+		}
+		if code, took := w.srv.Terminate(15 * time.Second); code != 0 {
+			t.Fatalf("SIGTERM under load: exit %d after %v", code, took)
+		}
+		w.srv.MustRestart(t)
+	}
+	log := w.std(ab, "ben", ana, ben)
+	if len(log) != posted {
+		t.Errorf("%d rows for %d messages", len(log), posted)
+	}
+	for i, ev := range log {
+		if ev.Body != fmt.Sprint("m", i) {
+			t.Fatalf("seq %d is %q: the order of sending is lost", ev.Seq, ev.Body)
 		}
 	}
 }

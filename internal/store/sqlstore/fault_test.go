@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -344,4 +345,44 @@ func TestAFullDisk(t *testing.T) {
 		t.Errorf("%d events", len(events))
 	}
 	t.Logf("%d of %d did not fit", full, len(items))
+}
+
+// Case 7: the connections of the pool died while the store was idle. What meets
+// the first dead one may fail and be retried; the next write and the next read are
+// done on new ones.
+func TestConnectionsThatDiedWhileIdleAreReplaced(t *testing.T) {
+	var dead atomic.Bool
+	var met atomic.Int64
+	hook := func(string, []any) error {
+		if dead.CompareAndSwap(true, false) {
+			met.Add(1)
+			return driver.ErrBadConn
+		}
+		return nil
+	}
+	w := newWorld(t, Options{hook: hook, look: hook})
+	w.group("c", "ana")
+	w.sends(w.msg("ana", "c", "1", "x"))
+	for i := range 5 {
+		item := w.msg("ana", "c", impart.CMID(fmt.Sprint("later-", i)), "x")
+		dead.Store(true)
+		out := w.Append(t.Context(), []store.Append{item})[0]
+		if out.Err != nil && (refused(out.Err) || impart.CodeOf(out.Err) != impart.Unavailable) {
+			t.Errorf("a write on a dead connection: %v", out.Err)
+		}
+		if out = w.Append(t.Context(), []store.Append{item})[0]; out.Err != nil || out.Seq != impart.Seq(i+2) {
+			t.Errorf("the write after it: %+v", out)
+		}
+		dead.Store(true)
+		page := store.PageQuery{User: "ana", Conv: "c", Limit: 10, MaxBytes: impart.MaxPage}
+		if _, err := w.Page(t.Context(), page); err != nil && refused(err) {
+			t.Errorf("a read on a dead connection: %v", err)
+		}
+		if _, err := w.Page(t.Context(), page); err != nil {
+			t.Errorf("the read after it: %v", err)
+		}
+	}
+	if met.Load() != 10 {
+		t.Errorf("%d dead connections were met", met.Load())
+	}
 }
