@@ -4,10 +4,11 @@
 #   TESTFLAGS more flags for go test, e.g. TESTFLAGS='-run Pull -v'
 #   RUNS SEED for make random
 #   BENCH     pattern for make bench
+#   MODELFLAGS  for make model, e.g. MODELFLAGS='-run send/NO_DEDUP -trail'
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check model fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -15,6 +16,7 @@ RUNS      ?= 2000
 SEED      ?=
 BENCH     ?= .
 TESTFLAGS ?=
+MODELFLAGS ?=
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X main.version=$(VERSION)
@@ -33,7 +35,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check assets-check test-go test-blackbox ## everything, as CI does (needs Chromium; up to 15 minutes)
+test: fmt-check vet lint shell-check assets-check model test-go test-blackbox ## everything, as CI does (needs Chromium, spin and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
@@ -71,6 +73,10 @@ test-go: ## unit and component tests, with the race detector
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, the page in a browser
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
 	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
+
+model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
+	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \
+	$(GO) run ./model $$tools $(MODELFLAGS)
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)

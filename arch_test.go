@@ -56,7 +56,8 @@ var mayImport = map[string][]string{
 		"internal/lab", "internal/lab/app", "internal/lab/checks", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/store", "internal/store/sqlstore", "web",
 	},
-	"docs": {}, // nothing but tests of the pages
+	"docs":  {}, // nothing but tests of the pages
+	"model": {}, // runs spin, and shares nothing with what it is a model of
 	// What tests the binary from outside shares no code with it; benchmarks measure
 	// the parts in-process too.
 	"test": {},
@@ -98,11 +99,11 @@ var owners = map[string][]string{
 	"github.com/danielgtaylor/":  {"internal/api"},
 	"github.com/spf13/":          {"cmd/impart"},
 	"github.com/vbauerster/":     {"cmd/impart"},
-	"charm.land/":                {"cmd/impart"},
+	"charm.land/":                {"cmd/impart", "internal/chat"},
 	"github.com/goccy/go-yaml":   {"cmd/impart"},
 	"github.com/lmittmann/tint":  {"cmd/impart"},
 	"os/signal":                  {"cmd/impart"},
-	"flag":                       {"cmd/impart", "internal/bench"},
+	"flag":                       {"cmd/impart", "internal/bench", "model"},
 	"github.com/coder/websocket": {"client", "internal/lab/probe"}, // clients
 	"testing":                    {"internal/conformance"},
 }

@@ -18,12 +18,12 @@
  *
  * What must be reachable in the sound model:
  *
+ * PROBE_REINSTALLED          a hello comes with another install
  * PROBE_ROLLED_BACK          a hello comes with a lower n
  * PROBE_LATE_ACK             an ack of an earlier connection arrives after a new hello
  * PROBE_OLD_EPOCH            an ack of the old epoch arrives in the new one
  * PROBE_UNDONE               a message whose sent was undone goes back into the outbox
  * PROBE_REWRITTEN            a seq that the device holds has another mid
- * PROBE_ALL                  reinstall, backup of the device and backup of the server, in one run
  */
 
 #define ROWS   4
@@ -72,10 +72,6 @@ byte ack = 0, ackN = 0, ackEpoch = 0;
 byte late = 0, lateN = 0, lateEpoch = 0, lateBound = 0;
 bool overtaken = false; /* a hello has come since */
 
-#ifdef PROBE_ALL
-bool wasReinstalled = false, wasRolledBack = false;
-#endif
-
 inline hangUp() {
 	if
 	:: ack != 0 && late == 0 -> late = ack; lateN = ackN; lateEpoch = ackEpoch; lateBound = bound; overtaken = false
@@ -112,6 +108,9 @@ end:	do
 		!connected ->
 		connected = true;
 		overtaken = (late != 0);
+#ifdef PROBE_REINSTALLED
+		assert(install == known); /* PROBE_REINSTALLED */
+#endif
 #ifdef PROBE_ROLLED_BACK
 		assert(install != known || n >= knownN); /* PROBE_ROLLED_BACK */
 #endif
@@ -240,9 +239,6 @@ end:	do
 #ifdef PROBE_REWRITTEN
 		assert(s == cursor || log[s + 1] == 0); /* PROBE_REWRITTEN */
 #endif
-#ifdef PROBE_ALL
-		assert(!wasReinstalled || !wasRolledBack); /* PROBE_ALL */
-#endif
 #ifndef MIDS_UNCOMPARED
 		cursor = s;
 #endif
@@ -280,9 +276,6 @@ end:	do
 	:: atomic { /* the device is reinstalled, its store is lost */
 		faults > 0 && install == 1 && n > 0 ->
 		faults--;
-#ifdef PROBE_ALL
-		wasReinstalled = true;
-#endif
 		hangUp();
 		d_step { held[1] = 0; held[2] = 0; held[3] = 0; held[4] = 0 };
 		install = 2; n = 0; cursor = 0; seenEpoch = 0; message = none
@@ -296,9 +289,6 @@ end:	do
 	:: atomic { /* and is put back */
 		faults > 0 && backup ->
 		faults--;
-#ifdef PROBE_ALL
-		wasRolledBack = true;
-#endif
 		hangUp();
 		install = backInstall; n = backN; cursor = backCursor; seenEpoch = backEpoch; message = backMessage;
 		d_step { held[1] = back[1]; held[2] = back[2]; held[3] = back[3]; held[4] = back[4] };
