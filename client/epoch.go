@@ -58,11 +58,11 @@ func (s *session) enterEpoch(e impart.Epoch) {
 				if err := c.rewind(tx, 0); err != nil {
 					return err
 				}
+				s.lane(c.id).restart(time.Time{})
 			}
 		}
 		return nil
 	})
-	s.restartLanes()
 }
 
 // doubt puts one conversation in doubt.

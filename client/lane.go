@@ -61,12 +61,6 @@ func (s *session) wakeLanes() {
 	clear(s.c.fresh)
 }
 
-func (s *session) restartLanes() {
-	for _, l := range s.lanes {
-		l.restart(time.Time{})
-	}
-}
-
 // restart begins again with the oldest item, at a time, once nothing is under way.
 func (l *lane) restart(at time.Time) {
 	l.halted = true

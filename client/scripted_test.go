@@ -456,3 +456,83 @@ func TestAnEventOfAnOlderEpochIsNotStored(t *testing.T) {
 		}
 	})
 }
+
+// synced answers a sync with events up to a seq.
+func (s *scripted) synced(rid any, through int, events ...string) {
+	s.t.Helper()
+	s.say(`{"t":"synced","rid":%q,"conv":"c-ab","events":[%s],"through":%d,"head":%d,"floor":0,"epoch":@epoch,"more":false}`,
+		rid, strings.Join(events, ","), through, through)
+}
+
+// otherHistory answers a probe with no.
+func (s *scripted) otherHistory(rid any) {
+	s.t.Helper()
+	s.say(`{"t":"error","rid":%q,"code":"EPOCH_CHANGED","message":"another mid","retry":false,"epoch":@epoch}`, rid)
+}
+
+// recallOf is the JSON of u-ben's recall of a message.
+func recallOf(seq, target int) string {
+	return fmt.Sprintf(`{"conv":"c-ab","seq":%d,"kind":"recall","mid":"r%d","sender":"u-ben","cmid":"x-r%d","target":%d,"target_mid":"m%d","at":1}`,
+		seq, seq, seq, target, target)
+}
+
+// Another's recall was undone: the text that it took from this store is fetched anew.
+func TestATextWhoseRecallWasUndoneComesBack(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, recallOf(2, 1))
+		a.wants(ab, "m1", "-1")
+		s.epoch = 5
+		s.say(`{"t":"hint","epoch":5,"head":0,"why":"resume"}`)
+		f := s.next("sync")
+		if f["after"] != 2.0 {
+			t.Fatalf("it asks first about %v", f)
+		}
+		s.otherHistory(f["rid"])
+		for f = s.next("sync"); f["after"] != 1.0; f = s.next("sync") {
+			s.synced(f["rid"], 0)
+		}
+		s.synced(f["rid"], 1)
+		pull := s.next("pull")
+		s.say(`{"t":"pulled","rid":%q,"convs":[{"conv":"c-ab","events":[%s],"through":1,"head":1,"floor":0}],"failed":[],"more":false,"epoch":@epoch}`,
+			pull["rid"], event(1, "m1"))
+		time.Sleep(time.Second)
+		events, err := a.Events(t.Context(), ab, 0, 10)
+		must(t, err)
+		if len(events) != 1 || events[0].Body != "m1" || events[0].Recalled {
+			t.Errorf("the store holds %+v", events)
+		}
+	})
+}
+
+// The answer to a resend does not say that the message was recalled; the log does.
+func TestALateAnswerBringsNoRecalledTextBack(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		a.send(ab, "oops")
+		send := s.next("send")
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, recallOf(2, 1))
+		time.Sleep(time.Second)
+		s.say(`{"t":"sent","rid":%q,"conv":"c-ab","seq":1,"mid":"m1","dup":true,"epoch":@epoch,"at":1}`, send["rid"])
+		a.wants(ab, "", "-1")
+	})
+}
+
+// After the histories were compared, the server is told what still holds.
+func TestWhatHoldsInTheNewEpochIsAcknowledged(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		s.next("ack")
+		s.epoch = 5
+		s.say(`{"t":"hint","epoch":5,"head":0,"why":"resume"}`)
+		s.synced(s.next("sync")["rid"], 1)
+		if ack := s.next("ack"); ack["seq"] != 1.0 || ack["epoch"] != 5.0 {
+			t.Errorf("acknowledged by %v", ack)
+		}
+	})
+}
