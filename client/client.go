@@ -17,6 +17,8 @@ import (
 var (
 	// ErrClosed is what every method returns after Close.
 	ErrClosed = errors.New("client: closed")
+	// ErrInUse says that another process, or another client of this one, has the store open.
+	ErrInUse = errors.New("it is open already; each client needs a store of its own")
 	// ErrOutboxFull says that MaxOutbox messages wait already; nothing was taken.
 	ErrOutboxFull = errors.New("client: too many messages wait in the outbox; send again once some are through")
 	// ErrUnknownMessage says that no message with this cmid was sent with this store.

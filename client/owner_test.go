@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -57,4 +58,13 @@ func (a *app) wantsRead(seq impart.Seq) {
 	}
 	list, _ := a.Conversations(a.t.Context())
 	a.t.Fatalf("%s has not read %d but holds %+v", a.cfg.Device, seq, list)
+}
+
+func TestAStoreHasOneClient(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana := w.app("ana")
+		if _, err := client.Open(t.Context(), ana.cfg); !errors.Is(err, client.ErrInUse) {
+			t.Errorf("a second client on the store: %v", err)
+		}
+	})
 }

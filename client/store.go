@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	_ "embed"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -60,7 +59,7 @@ func openStore(ctx context.Context, path string, device impart.DeviceID) (*store
 	if err := s.prepare(ctx, device); err != nil {
 		_ = db.Close()
 		if strings.Contains(err.Error(), "SQLITE_BUSY") {
-			err = errors.New("another process has it open; each client needs a store of its own")
+			err = ErrInUse
 		}
 		return nil, fmt.Errorf("client: the store %s: %w", path, err)
 	}

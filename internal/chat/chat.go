@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/client"
@@ -68,7 +67,7 @@ func (noNetwork) RoundTrip(*http.Request) (*http.Response, error) {
 
 // openError adds what to do.
 func openError(err error) error {
-	if strings.Contains(err.Error(), "another process has it open") {
+	if errors.Is(err, client.ErrInUse) {
 		return fmt.Errorf("%w: leave the other impart chat, or give this one a device of its own with --device", err)
 	}
 	return err

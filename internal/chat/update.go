@@ -1,0 +1,313 @@
+package chat
+
+import (
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/impart-im/impart"
+)
+
+// Update takes one message.
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+		m.clampScroll()
+	case tea.FocusMsg:
+		m.focused = true
+		return m, m.read()
+	case tea.BlurMsg:
+		m.focused = false
+	case tea.KeyPressMsg:
+		return m, m.key(msg)
+	case tea.PasteMsg:
+		msg.Content = strings.Map(pasted, msg.Content)
+		return m, m.edit(msg)
+	case wokenMsg:
+		return m, m.woken(msg)
+	case lookedMsg:
+		return m, m.looked(msg)
+	case actedMsg:
+		return m, m.acted(msg)
+	case askedMsg:
+		m.asking = false
+		if msg.conv == m.conv {
+			for seq, r := range msg.reached {
+				r.stale = m.reached[seq] != nil && m.reached[seq].stale
+				m.reached[seq] = r
+			}
+		}
+	case olderMsg:
+		m.gotOlder(msg)
+	case checkedMsg:
+		if msg.conv == m.conv && msg.err != nil {
+			m.tell(msg.err.Error(), true)
+		}
+	case tickMsg:
+		return m, m.ticked(time.Time(msg))
+	default:
+		return m, m.edit(msg)
+	}
+	return m, nil
+}
+
+// pasted leaves out of a pasted text what would not be seen in the input line.
+func pasted(r rune) rune {
+	if unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' {
+		return -1
+	}
+	return r
+}
+
+func (m *model) key(key tea.KeyPressMsg) tea.Cmd {
+	switch key.String() {
+	case "ctrl+c":
+		return tea.Quit
+	case "enter":
+		return m.submit()
+	case "tab", "ctrl+n":
+		return m.turn(1)
+	case "shift+tab", "ctrl+p":
+		return m.turn(-1)
+	case "pgup":
+		return m.scrollBy(max(1, m.logHeight()/2))
+	case "pgdown":
+		return m.scrollBy(-max(1, m.logHeight()/2))
+	case "esc":
+		m.tell("", false)
+		return nil
+	}
+	return m.edit(key)
+}
+
+// edit lets the input line have a message, and tells others that we type.
+func (m *model) edit(msg tea.Msg) tea.Cmd {
+	before := m.input.Value()
+	var cmd tea.Cmd
+	m.input, cmd = m.input.Update(msg)
+	after := m.input.Value()
+	if after == before || after == "" || strings.HasPrefix(after, "/") || m.now.Sub(m.typed) < typingGap {
+		return cmd
+	}
+	m.typed = m.now
+	conv := m.conv
+	return tea.Batch(cmd, func() tea.Msg { m.desk.Typing(conv); return nil })
+}
+
+// submit takes the line that was typed.
+func (m *model) submit() tea.Cmd {
+	line := m.input.Value()
+	if strings.TrimSpace(line) == "" {
+		return nil
+	}
+	o, err := parse(line)
+	switch {
+	case err != nil:
+		m.tell(err.Error(), true)
+		return nil
+	case o.word == "quit":
+		return tea.Quit
+	case o.word == "open":
+		m.input.Reset()
+		return m.open(o.conv)
+	case m.conv == "" && o.word != "help" && o.word != "reconnect":
+		m.tell("there is no conversation to do this in; /open CONV goes to one", true)
+		return nil
+	}
+	m.input.Reset()
+	m.tell("", false)
+	m.scroll = 0
+	return m.act(o, line)
+}
+
+func (m *model) acted(msg actedMsg) tea.Cmd {
+	if msg.err != nil {
+		m.tell(msg.err.Error(), true)
+		if msg.line != "" && m.input.Value() == "" && msg.conv == m.conv {
+			m.input.SetValue(msg.line) // nothing that was typed is lost
+			m.input.CursorEnd()
+		}
+	} else if msg.done.say != "" {
+		m.tell(msg.done.say, false)
+	}
+	if msg.line == "" && msg.conv == m.conv {
+		m.reading = 0
+	}
+	return m.look()
+}
+
+// tell shows an answer until the next.
+func (m *model) tell(text string, bad bool) {
+	m.say, m.bad = strings.TrimRight(text, "\n"), bad
+	m.clampScroll()
+}
+
+// woken takes what the client was told.
+func (m *model) woken(list wokenMsg) tea.Cmd {
+	for _, n := range list {
+		switch {
+		case n.receipt != nil && n.receipt.Conv == m.conv, n.rewound != nil && n.rewound.conv == m.conv:
+			m.outdate()
+		case n.typing != nil:
+			m.typing[*n.typing] = m.now.Add(typingTime)
+		case n.settled != nil && n.settled.Err != nil:
+			m.tell("refused: "+string(n.settled.Err.Code)+": "+plain(n.settled.Err.Message)+"; "+advice(n.settled.Err.Code), true)
+		}
+		if n.rewound != nil && n.rewound.conv == m.conv {
+			m.reached, m.older = map[impart.Seq]*reach{}, nil
+			m.tell("the server's history has changed; what it lacked is sent again", true)
+		}
+	}
+	if m.ctx.Err() != nil {
+		return tea.Quit
+	}
+	return tea.Batch(m.watch(), m.look())
+}
+
+// outdate lets what is known of own messages be asked again.
+func (m *model) outdate() {
+	for _, r := range m.reached {
+		r.stale = true
+	}
+}
+
+func (m *model) looked(msg lookedMsg) tea.Cmd {
+	m.looking = false
+	var again tea.Cmd
+	if m.again || msg.err == nil && m.conv != "" && msg.sight.conv != m.conv {
+		again = m.look()
+	}
+	if msg.err != nil {
+		m.tell("the local store cannot be read: "+plain(msg.err.Error()), true)
+		return again
+	}
+	if m.conv == "" {
+		m.conv = msg.sight.conv
+	}
+	if msg.sight.conv == m.conv {
+		// What is on the screen stays where it is while the user reads further up.
+		grown := 0
+		if m.scroll > 0 {
+			grown = -len(m.logLines())
+		}
+		before := m.newest()
+		m.sight = msg.sight
+		for _, ev := range m.sight.log {
+			if ev.Seq > before { // that is what they were typing
+				delete(m.typing, typist{ev.Conv, ev.Sender})
+			}
+		}
+		if m.scroll > 0 {
+			m.scroll += max(0, grown+len(m.logLines()))
+		}
+		m.clampScroll()
+	}
+	return tea.Batch(again, m.read(), m.ask(), m.check())
+}
+
+// newest is the seq of the last event on the screen.
+func (m *model) newest() impart.Seq {
+	if n := len(m.sight.log); n > 0 {
+		return m.sight.log[n-1].Seq
+	}
+	return 0
+}
+
+// read marks the conversation as read when the user can see its end.
+func (m *model) read() tea.Cmd {
+	line := m.sight.line(m.conv)
+	if !m.focused || m.scroll > 0 || line == nil || line.stored <= line.read || m.reading >= line.stored {
+		return nil
+	}
+	m.reading = line.stored
+	return m.act(order{word: "read", seq: line.stored}, "")
+}
+
+func (m *model) ticked(at time.Time) tea.Cmd {
+	m.now = at
+	for who, until := range m.typing {
+		if !until.After(at) {
+			delete(m.typing, who)
+		}
+	}
+	if at.Sub(m.polled) >= pollTime {
+		m.polled = at
+		for _, r := range m.reached {
+			r.stale = r.stale || r.others >= impart.MaxReceipts
+		}
+	}
+	return tea.Batch(tick(), m.ask())
+}
+
+// turn goes to the next conversation, or the one before.
+func (m *model) turn(by int) tea.Cmd {
+	n := len(m.sight.convs)
+	if n == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(m.sight.convs, func(c convLine) bool { return c.id == m.conv })
+	if at < 0 && by < 0 {
+		at = 0
+	}
+	return m.open(m.sight.convs[(at+by+n)%n].id)
+}
+
+// open goes to a conversation. What was being typed waits there for the return.
+func (m *model) open(conv impart.ConvID) tea.Cmd {
+	if err := impart.CheckID("CONV", string(conv), impart.MaxID); err != nil {
+		m.tell(err.Error(), true)
+		return nil
+	}
+	m.drafts[m.conv] = m.input.Value()
+	m.conv, m.rows, m.scroll, m.older, m.reading, m.checked = conv, firstRows, 0, nil, 0, false
+	m.reached = map[impart.Seq]*reach{}
+	m.sight.conv, m.sight.log = conv, nil
+	m.input.SetValue(m.drafts[conv])
+	m.input.CursorEnd()
+	m.tell("", false)
+	return m.look()
+}
+
+// scrollBy moves the log, and gets more of it at its beginning.
+func (m *model) scrollBy(rows int) tea.Cmd {
+	m.scroll += rows
+	top := m.clampScroll()
+	switch {
+	case m.scroll == 0:
+		return m.read()
+	case !top || rows < 0:
+		return nil
+	case len(m.sight.log) > 0 && m.sight.log[0].Seq > m.sight.first+1 && len(m.sight.log) >= m.rows:
+		m.rows += moreRows
+		return m.look()
+	}
+	return m.fetch()
+}
+
+// clampScroll keeps the log on the screen, and reports whether its beginning is.
+func (m *model) clampScroll() bool {
+	if m.scroll == 0 {
+		return false
+	}
+	most := max(0, len(m.logLines())-m.logHeight())
+	top := m.scroll >= most
+	m.scroll = max(0, min(m.scroll, most))
+	return top
+}
+
+func (m *model) gotOlder(msg olderMsg) {
+	m.fetching = false
+	switch {
+	case msg.conv != m.conv:
+	case msg.err != nil:
+		m.tell(msg.err.Error(), true)
+	case len(msg.events) == 0:
+		m.tell("this is the beginning", false)
+	default:
+		m.older = append(msg.events, m.older...)
+	}
+}
