@@ -162,7 +162,12 @@ func (r *relay) run() {
 func (r *relay) carry(from io.Reader, to io.Writer, fromServer bool) {
 	defer r.cut()
 	in := bufio.NewReader(from)
-	if head, err := handshake(in); err != nil || write(to, head) != nil {
+	head, err := handshake(in)
+	if err != nil || write(to, head) != nil {
+		return
+	}
+	if fromServer && !bytes.HasPrefix(head, []byte("HTTP/1.1 101")) {
+		_, _ = io.Copy(to, in) // a refusal, in plain HTTP
 		return
 	}
 	for {
