@@ -38,6 +38,7 @@ func benchSendCommand(f *benchFlags) *cobra.Command {
 	benchFlag(cmd, "senders", "256", "connections that send", number(&load.Senders, 1, 100_000))
 	benchFlag(cmd, "conversations", "200", "conversations; all senders are members of each and write to all in turn", number(&load.Conversations, 1, 100_000))
 	benchFlag(cmd, "body", "150", "bytes of a message", number(&load.Body, 1, 60_000))
+	benchFlag(cmd, "turns", "1000", "turns of the lone sender and the lone commit", number(&load.Turns, 1, 1_000_000))
 	benchFlag(cmd, "rounds", "0", "how often each window is measured; medians count; 0 is 1, or 3 with --compare", number(&load.Rounds, 0, 100))
 	benchFlag(cmd, "duration", "10s", "how long each window lasts", duration(&load.Duration, 100*time.Millisecond, 30*day))
 	flags := cmd.Flags()

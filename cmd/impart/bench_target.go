@@ -16,6 +16,7 @@ import (
 	"github.com/impart-im/impart/internal/api"
 	"github.com/impart-im/impart/internal/auth"
 	"github.com/impart-im/impart/internal/bench"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/sqlstore"
 )
@@ -51,7 +52,8 @@ func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, err
 		return t, err
 	}
 	for _, pair := range f.env.environ() {
-		if !strings.HasPrefix(pair, "IM_") { // settings of somebody else's server
+		// Settings are those of somebody else's server; planted bugs are for ours.
+		if !strings.HasPrefix(pair, "IM_") || fault.Enabled && strings.HasPrefix(pair, "IM_BUG=") {
 			t.environ = append(t.environ, pair)
 		}
 	}

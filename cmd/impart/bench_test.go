@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart/internal/bench"
+)
+
+// TestBenchInterrupted: Ctrl-C ends the measuring, and what was measured until
+// then is checked and reported. Nothing is left behind.
+func TestBenchInterrupted(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cmd := exec.Command(exe, "bench", "send", "--turns", "50", "--senders", "2", "--conversations", "2", "--duration", "1h", "--dir", folder)
+	cmd.Args[0] = "impart"
+	cmd.Env = []string{"HOME=" + folder}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	errs, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	lines := bufio.NewScanner(errs)
+	var told []string
+	for lines.Scan() {
+		told = append(told, lines.Text())
+		if strings.HasPrefix(lines.Text(), "2 senders: ") {
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	for lines.Scan() {
+		told = append(told, lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v; it says:\n%s\n%s", err, strings.Join(told, "\n"), out.String())
+	}
+	for _, want := range []string{"Interrupted: what follows was measured until then.", "2 senders", "ok  no message lost"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
+		}
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left behind (%v)", left, err)
+	}
+}
+
+func TestCommandLineHidesTheToken(t *testing.T) {
+	got := commandLine([]string{"bench", "send", "--token", "secret", "--url", "http://h", "--token=secret"})
+	if want := "impart bench send --token … --url http://h --token=…"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestProgressText(t *testing.T) {
+	var out bytes.Buffer
+	l := &benchLines{w: &out}
+	for second := range 12 {
+		l.tell(progressAt("a", second))
+	}
+	l.tell(progressAt("b", 1))
+	const want = "a: 0s of 1m0s, 0 sends, 10/s, p99 2ms\na: 5s of 1m0s, 50 sends, 10/s, p99 2ms\na: 10s of 1m0s, 100 sends, 10/s, p99 2ms\nb: 1s of 1m0s, 10 sends, 10/s, p99 2ms\n"
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+}
+
+func progressAt(window string, second int) bench.Progress {
+	return bench.Progress{Window: window, Spent: time.Duration(second) * time.Second, Of: time.Minute, Done: int64(10 * second), Rate: 10, Unit: "sends", P99: 2 * time.Millisecond}
+}
