@@ -1,0 +1,255 @@
+package chat
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/client"
+)
+
+func TestLinesAreStored(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		out, err := ana.pipe("one\n\ntwo\n//three\n", time.Minute)
+		must(t, err)
+		has(t, out, "stored c-ab 1 ", "stored c-ab 2 ", "stored c-ab 3 ")
+		if got := w.log(); !slices.Equal(got, []string{"one", "two", "/three"}) {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
+func TestWhatIsNotStoredInTimeIsSentByTheNextRun(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.link.Off()
+		began := time.Now()
+		out, err := ana.pipe("one\ntwo\n", 10*time.Second)
+		if err == nil || out != "" {
+			t.Fatalf("offline: %v, %q", err, out)
+		}
+		has(t, err.Error(), "not stored within 10s (", "2 items stay in the outbox, in "+ana.cfg.Client.Store, "the next impart chat on it sends them")
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		ana.link.On()
+		out, err = ana.pipe("three\n", time.Minute)
+		must(t, err)
+		has(t, out, "stored c-ab 1 ", "stored c-ab 2 ", "stored c-ab 3 ")
+		if got := w.log(); !slices.Equal(got, []string{"one", "two", "three"}) {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
+func TestARefusalIsAFailureOfItsOwn(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		out, err := ana.pipe("one\n"+strings.Repeat("x", 70_000)+"\ntwo\n", time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "1 refused") {
+			t.Errorf("the error is %v", err)
+		}
+		has(t, out, "stored c-ab 1 ")
+		has(t, out, "refused c-ab #", "TOO_LARGE: ", "shorten it")
+		if got := w.log(); !slices.Equal(got, []string{"one", "two"}) {
+			t.Errorf("the log is %.40q", got)
+		}
+		// It stays until somebody settles it.
+		out, err = ana.pipe("/retry\n", time.Minute)
+		if err == nil {
+			t.Errorf("sent again as it was: %q", out)
+		}
+		out, err = ana.pipe("/dismiss\n", time.Minute)
+		must(t, err)
+		has(t, out, "forgotten")
+		if _, err = ana.pipe("/dismiss\n", time.Minute); err == nil {
+			t.Error("dismissed twice")
+		}
+	})
+}
+
+func TestLinesThatAreNoGoodDoNotStopTheOthers(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		out, err := w.person("u-ana").pipe("/etc/passwd\na\x00b\n/open c-ab\n/recall 9\n/read 9\none\n", time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "5 lines not taken") {
+			t.Errorf("the error is %v", err)
+		}
+		has(t, out, "no order /etc/passwd", "BAD_FRAME", "is for the screen", "no message 9", "nothing of this number")
+		if got := w.log(); !slices.Equal(got, []string{"one"}) {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
+func TestAScriptDoesNotWaitForWhatCannotCome(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.cfg.Client.Token = client.StaticToken("wrong")
+		_, err := ana.pipe("one\n", time.Hour)
+		if err == nil {
+			t.Fatal("stored with a wrong token")
+		}
+		has(t, err.Error(), "the server refuses the token", "1 item stays in the outbox")
+		ana.cfg.Client.Token = client.StaticToken("dev:u-ben")
+		if _, err = ana.pipe("two\n", time.Hour); err == nil || !strings.Contains(err.Error(), `"u-ben"`) {
+			t.Errorf("with another's token: %v", err)
+		}
+		if got := w.log(); len(got) != 0 {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
+func TestOneStoreOneChat(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.start()
+		_, err := Open(t.Context(), ana.cfg)
+		if !errors.Is(err, client.ErrInUse) {
+			t.Fatalf("a second chat: %v", err)
+		}
+		has(t, err.Error(), ana.cfg.Client.Store, "leave the other impart chat", "--device")
+	})
+}
+
+func TestCancelBeforeAndAfter(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.link.Off()
+		out, err := ana.pipe("one\ntwo\n/cancel\n", time.Second)
+		if err == nil || !strings.Contains(err.Error(), "1 item stays") {
+			t.Errorf("the error is %v", err)
+		}
+		has(t, out, "taken back before it was stored")
+		ana.link.On()
+		_, err = ana.pipe("", time.Minute)
+		must(t, err)
+		out, err = ana.pipe("/recall 1\n/who 1\n", time.Minute)
+		must(t, err)
+		has(t, out, "u-ana: on ", "u-ben: on 0 of 0 devices, not read")
+		if got := w.log(); !slices.Equal(got, []string{"", ""}) {
+			t.Errorf("the log is %q", got)
+		}
+	})
+}
+
+func TestTheOutboxIsListedWithoutANetwork(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.link.Off()
+		_, _ = ana.pipe("one\x1b[2J\n", time.Second)
+		ana.link.On()
+		ana.cfg = ana.cfg.Offline()
+		c := ana.start()
+		var out bytes.Buffer
+		must(t, c.ListOutbox(t.Context(), &Lines{Out: &out, Err: &out}))
+		has(t, out.String(), "#", " waits since ", ` in c-ab: one\x1b[2J`)
+		out.Reset()
+		must(t, c.ListOutbox(t.Context(), &Lines{Out: &out, Err: &out, JSON: true}))
+		has(t, out.String(), `{"what":"waiting","conv":"c-ab"`, `"body":"one\u001b[2J"`)
+		time.Sleep(time.Minute)
+		if got := w.log(); len(got) != 0 {
+			t.Errorf("listing has sent %q", got)
+		}
+	})
+}
+
+func TestFollow(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana, ben := w.person("u-ana"), w.person("u-ben")
+		_, err := ana.pipe("one\ntwo\nthree\n", time.Minute)
+		must(t, err)
+		f := ben.follow(strings.NewReader("/read\n/nothing\nhello\n"), false, Since{Last: 2})
+		f.wants("u-ben: hello")
+		_, err = ana.pipe("/recall 1\n\u202eevil\n", time.Minute)
+		must(t, err)
+		f.wants(`u-ana: \u202eevil`)
+		f.ends()
+		// On a new store everything is there, whatever Last says.
+		has(t, f.text(), "1 2000-01-01 ", "u-ana: one", "2 2", "u-ana: two", "4 2", "u-ben: hello", "u-ana has recalled 1")
+		has(t, f.text(), "not taken: there is no order /nothing")
+	})
+}
+
+func TestFollowBeginsWhereItIsTold(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana, ben := w.person("u-ana"), w.person("u-ben")
+		_, err := ana.pipe("m1\nm2\nm3\nm4\nm5\n", time.Minute)
+		must(t, err)
+		one := int64(1)
+		ben.cfg.Client.History = &one
+		_, err = ben.pipe("m6\n", time.Minute) // the store begins with m5
+		must(t, err)
+		for _, c := range []struct {
+			since       Since
+			first, none string
+		}{
+			{Since{Last: 1}, "m6", "m5"},
+			{Since{Last: 100}, "m5", "m4"},
+			{Since{Seq: new(impart.Seq)}, "m1", "nothing"},
+			{Since{Seq: ptr(impart.Seq(2))}, "m3", "m2"},
+			{Since{Seq: ptr(impart.Seq(5))}, "m6", "m5"},
+		} {
+			f := ben.follow(strings.NewReader(""), false, c.since)
+			f.wants("m6")
+			f.ends()
+			must(t, w.chats[len(w.chats)-1].Close())
+			has(t, f.text(), c.first)
+			if strings.Contains(f.text(), c.none) {
+				t.Errorf("%+v has written\n%s", c.since, f.text())
+			}
+		}
+	})
+}
+
+func ptr[T any](v T) *T { return &v }
+
+func TestFollowAnUnknownConversation(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.cfg.Conv = "c-none"
+		err := <-ana.follow(strings.NewReader(""), false, Since{}).done
+		if err == nil || !strings.Contains(err.Error(), "u-ana is in no conversation c-none: ") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+// From the sender's side: stored, delivered, read, as a script sees it.
+func TestFollowTellsStates(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana, ben := w.person("u-ana"), w.person("u-ben")
+		f := ana.follow(strings.NewReader("hi\n"), true, Since{})
+		f.wants(`"what":"stored","conv":"c-ab","seq":1`)
+		b := ben.follow(strings.NewReader(""), true, Since{})
+		f.wants(`{"what":"receipt","conv":"c-ab","user":"u-ben","delivered":1,"read":0}`)
+		b.ends()
+		must(t, w.chats[1].Close())
+		_, err := ben.pipe("/read\n", time.Minute)
+		must(t, err)
+		f.wants(`{"what":"receipt","conv":"c-ab","user":"u-ben","delivered":1,"read":1}`)
+		ana.link.Off()
+		f.wants(`"state":"waiting"`)
+		ana.link.On()
+		f.wants(`"state":"catching-up"`)
+		f.ends()
+		has(t, f.text(), `"what":"status"`, `"state":"online"`, `"what":"stored"`, `"what":"receipt"`)
+	})
+}
+
+func TestFollowEndsWhenTheDeviceIsTakenOver(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana, copied := w.person("u-ana"), w.person("u-ana")
+		f := ana.follow(strings.NewReader("hi\n"), false, Since{})
+		f.wants("stored c-ab 1")
+		copied.start()
+		if err := <-f.done; err == nil || !strings.Contains(err.Error(), "connected from elsewhere") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
