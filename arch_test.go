@@ -45,12 +45,12 @@ var mayImport = map[string][]string{
 	"web":                     {},
 	// The lab sees servers only from outside: frames, rows, metrics and exit codes.
 	"internal/lab/app":    {".", "client"},
-	"internal/lab":        {".", "wire", "internal/lab/app", "internal/lab/link", "internal/lab/process", "internal/lab/probe", "internal/lab/rows"},
+	"internal/lab":        {".", "wire", "internal/lab/app", "internal/lab/crashfs", "internal/lab/link", "internal/lab/process", "internal/lab/probe", "internal/lab/rows"},
 	"internal/lab/rows":   {"."},
 	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
 	"internal/lab/probe":  {".", "wire"},
 	"internal/lab/report": {"internal/lab"},
-	"internal/lab/checks": {".", "wire", "internal/lab", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
+	"internal/lab/checks": {".", "wire", "internal/lab", "internal/lab/crashfs", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/checks", "internal/lab/report",

@@ -62,7 +62,7 @@ type Faults struct {
 func (f Faults) Validate() error {
 	var faults []error
 	if _, err := path.Match(f.Match, ""); err != nil {
-		faults = append(faults, fmt.Errorf("Match %q: %w", f.Match, err))
+		faults = append(faults, fmt.Errorf("the pattern %q (Match): %w", f.Match, err))
 	}
 	if f.SyncDelay < 0 || f.Space < 0 || f.From < 0 || f.Count < 0 {
 		faults = append(faults, errors.New("SyncDelay, Space, From and Count should not be negative"))

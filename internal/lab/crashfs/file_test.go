@@ -353,8 +353,8 @@ func TestATornCutKeepsSomePages(t *testing.T) {
 	if len(seen) != 8+16 { // three pages and the old size; four and the new one
 		t.Errorf("saw %v", seen)
 	}
-	if run(7) != run(7) {
-		t.Error("one seed, two results")
+	if one, again := run(7), run(7); one != again {
+		t.Errorf("one seed, two results: %s and %s", one, again)
 	}
 }
 
