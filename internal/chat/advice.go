@@ -3,7 +3,6 @@ package chat
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -49,24 +48,37 @@ func reason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the server does not answer in time"
 	}
+	const dialling = "client: cannot connect: "
+	if strings.HasPrefix(err.Error(), dialling) {
+		for inner := err; inner != nil; inner = errors.Unwrap(inner) {
+			err = inner // what went wrong, without who called whom
+		}
+		return "cannot connect: " + plain(strings.TrimPrefix(err.Error(), dialling))
+	}
 	return plain(strings.TrimPrefix(err.Error(), "client: "))
 }
 
-// doing says what the connection is doing.
-func doing(s client.Status) string {
+// state says what the connection is doing, in a few words; reason says why.
+func state(s client.Status) string {
 	switch s.State {
 	case client.CatchingUp:
 		return "catching up"
 	case client.Waiting:
-		return fmt.Sprintf("waiting until %s: %s", s.RetryAt.Format(time.TimeOnly), reason(s.Err))
-	case client.Stopped:
-		return "stopped: " + reason(s.Err)
+		return "waiting until " + s.RetryAt.Format(time.TimeOnly)
 	case client.Connecting:
 		if s.Err != nil {
-			return "connecting again: " + reason(s.Err)
+			return "connecting again"
 		}
 	}
 	return string(s.State)
+}
+
+// doing is both.
+func doing(s client.Status) string {
+	if why := reason(s.Err); why != "" {
+		return state(s) + ": " + why
+	}
+	return state(s)
 }
 
 // hopeless reports whether waiting cannot help a script: the client has stopped,

@@ -58,6 +58,20 @@ func wrapOne(s string, width int, prefix string) []string {
 	return rows
 }
 
+// withState is a message as rows with its state behind it, or below if there is no room.
+func withState(message string, style lipgloss.Style, state string, width int) []string {
+	rows := wrap(message, width, indent)
+	last := rows[len(rows)-1]
+	if lipgloss.Width(last)+2+lipgloss.Width(state) <= width {
+		rows[len(rows)-1] = last + "  " + style.Render(state)
+		return rows
+	}
+	for _, row := range wrap(state, max(1, width-len(indent)), "") {
+		rows = append(rows, fit(indent+style.Render(row), width))
+	}
+	return rows
+}
+
 // fit cuts styled text to width cells.
 func fit(s string, width int) string {
 	if lipgloss.Width(s) <= width {

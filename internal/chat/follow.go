@@ -72,6 +72,7 @@ type follower struct {
 	out   *Lines
 	after impart.Seq // written up to here
 	begun bool       // the conversation is in the store
+	late  bool       // it was not when we began
 	since Since
 }
 
@@ -80,10 +81,14 @@ func (f *follower) begin(ctx context.Context, since Since) error {
 	f.since = since
 	here, found, err := f.state(ctx, f.conv)
 	if err != nil || !found {
+		f.late = true
 		return err // look begins, once the store has it
 	}
 	f.begun = true
 	f.after = max(here.Start, here.Stored-impart.Seq(since.Last))
+	if f.late {
+		f.after = here.Start // all of it has come while we wait
+	}
 	if since.Seq == nil {
 		return nil
 	}

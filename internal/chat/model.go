@@ -62,6 +62,9 @@ type model struct {
 	again    bool // something came while looking
 	asking   bool
 	fetching bool // older events
+	acting   bool // an order is being carried out
+	leaving  bool // once all are
+	orders   []entry
 	checked  bool // that the conversation exists
 	reading  impart.Seq
 }
@@ -79,6 +82,13 @@ func newModel(ctx context.Context, d desk, self impart.UserID, conv impart.ConvI
 	}
 }
 
+// entry is an order and where it was given.
+type entry struct {
+	conv  impart.ConvID
+	line  string // "": the screen itself has given it
+	order order
+}
+
 // What the commands bring back.
 type (
 	wokenMsg  []notice
@@ -87,8 +97,7 @@ type (
 		err   error
 	}
 	actedMsg struct {
-		conv impart.ConvID
-		line string // what was typed
+		entry
 		done outcome
 		err  error
 	}
@@ -133,14 +142,13 @@ func (m *model) look() tea.Cmd {
 	}
 }
 
-// act carries out an order; line is put back into the input if it fails.
-func (m *model) act(o order, line string) tea.Cmd {
-	conv := m.conv
+// act carries out an order.
+func (m *model) act(t entry) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(m.ctx, askTime)
 		defer cancel()
-		done, err := m.desk.act(ctx, conv, o)
-		return actedMsg{conv, line, done, err}
+		done, err := m.desk.act(ctx, t.conv, t.order)
+		return actedMsg{t, done, err}
 	}
 }
 

@@ -66,7 +66,7 @@ func pasted(r rune) rune {
 func (m *model) key(key tea.KeyPressMsg) tea.Cmd {
 	switch key.String() {
 	case "ctrl+c":
-		return tea.Quit
+		return m.leave()
 	case "enter":
 		return m.submit()
 	case "tab", "ctrl+n":
@@ -110,7 +110,7 @@ func (m *model) submit() tea.Cmd {
 		m.tell(err.Error(), true)
 		return nil
 	case o.word == "quit":
-		return tea.Quit
+		return m.leave()
 	case o.word == "open":
 		m.input.Reset()
 		return m.open(o.conv)
@@ -121,23 +121,50 @@ func (m *model) submit() tea.Cmd {
 	m.input.Reset()
 	m.tell("", false)
 	m.scroll = 0
-	return m.act(o, line)
+	m.orders = append(m.orders, entry{m.conv, line, o})
+	return m.carryOut()
+}
+
+// carryOut does the next order, once the one before is done: messages are sent in
+// the order in which they were typed.
+func (m *model) carryOut() tea.Cmd {
+	switch {
+	case m.acting:
+		return nil
+	case len(m.orders) == 0 && m.leaving:
+		return tea.Quit
+	case len(m.orders) == 0:
+		return nil
+	}
+	next := m.orders[0]
+	m.orders, m.acting = m.orders[1:], true
+	return m.act(next)
+}
+
+// leave ends the program once what was typed is in the outbox; asked twice, at once.
+func (m *model) leave() tea.Cmd {
+	if m.leaving {
+		return tea.Quit
+	}
+	m.leaving = true
+	return m.carryOut()
 }
 
 func (m *model) acted(msg actedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.tell(msg.err.Error(), true)
-		if msg.line != "" && m.input.Value() == "" && msg.conv == m.conv {
+		if m.input.Value() == "" && msg.conv == m.conv {
 			m.input.SetValue(msg.line) // nothing that was typed is lost
 			m.input.CursorEnd()
 		}
 	} else if msg.done.say != "" {
 		m.tell(msg.done.say, false)
 	}
-	if msg.line == "" && msg.conv == m.conv {
-		m.reading = 0
+	if msg.line == "" {
+		return m.look() // it was read by itself
 	}
-	return m.look()
+	m.acting = false
+	return tea.Batch(m.look(), m.carryOut())
 }
 
 // tell shows an answer until the next.
@@ -224,7 +251,7 @@ func (m *model) read() tea.Cmd {
 		return nil
 	}
 	m.reading = line.stored
-	return m.act(order{word: "read", seq: line.stored}, "")
+	return m.act(entry{conv: m.conv, order: order{word: "read", seq: line.stored}})
 }
 
 func (m *model) ticked(at time.Time) tea.Cmd {
@@ -274,12 +301,12 @@ func (m *model) open(conv impart.ConvID) tea.Cmd {
 
 // scrollBy moves the log, and gets more of it at its beginning.
 func (m *model) scrollBy(rows int) tea.Cmd {
-	m.scroll += rows
-	top := m.clampScroll()
+	most := m.mostScroll()
+	m.scroll = max(0, min(m.scroll+rows, most))
 	switch {
-	case m.scroll == 0:
+	case rows < 0:
 		return m.read()
-	case !top || rows < 0:
+	case m.scroll < most:
 		return nil
 	case len(m.sight.log) > 0 && m.sight.log[0].Seq > m.sight.first+1 && len(m.sight.log) >= m.rows:
 		m.rows += moreRows
@@ -288,15 +315,14 @@ func (m *model) scrollBy(rows int) tea.Cmd {
 	return m.fetch()
 }
 
-// clampScroll keeps the log on the screen, and reports whether its beginning is.
-func (m *model) clampScroll() bool {
-	if m.scroll == 0 {
-		return false
+// mostScroll shows the beginning of the log.
+func (m *model) mostScroll() int { return max(0, len(m.logLines())-m.logHeight()) }
+
+// clampScroll keeps the log on the screen.
+func (m *model) clampScroll() {
+	if m.scroll > 0 {
+		m.scroll = min(m.scroll, m.mostScroll())
 	}
-	most := max(0, len(m.logLines())-m.logHeight())
-	top := m.scroll >= most
-	m.scroll = max(0, min(m.scroll, most))
-	return top
 }
 
 func (m *model) gotOlder(msg olderMsg) {

@@ -130,7 +130,7 @@ func (m *model) eventLines(ev *impart.Event) []string {
 			state = "being recalled"
 		}
 	}
-	return wrap(head+strong.Render(sender)+" "+body+"  "+faint.Render("· "+state), m.logWidth(), indent)
+	return withState(head+strong.Render(sender)+" "+body, faint, "· "+state, m.logWidth())
 }
 
 // itemLines is a message that is not stored, as rows.
@@ -145,10 +145,10 @@ func (m *model) itemLines(it *client.Item) []string {
 	head := faint.Render(fmt.Sprintf("%4s %s", "", timeOf(it.At)[len("2006-01-02 "):len("2006-01-02 15:04")])) +
 		" " + strong.Render(cut(plain(string(m.self)), maxName)) + " "
 	if it.Err != nil {
-		return wrap(head+what+"  "+alert.Render(fmt.Sprintf("· %s refused: %s: %s; %s", shortRef(it.CMID), it.Err.Code,
-			plain(it.Err.Message), advice(it.Err.Code))), m.logWidth(), indent)
+		return withState(head+what, alert, fmt.Sprintf("· %s refused: %s: %s; %s", shortRef(it.CMID), it.Err.Code,
+			plain(it.Err.Message), advice(it.Err.Code)), m.logWidth())
 	}
-	return wrap(head+what+"  "+waits.Render("· "+shortRef(it.CMID)+" in the outbox"), m.logWidth(), indent)
+	return withState(head+what, waits, "· "+shortRef(it.CMID)+" in the outbox", m.logWidth())
 }
 
 // listRows is the list of conversations around the one that is open.
@@ -210,12 +210,15 @@ func (m *model) statusRow(w int) string {
 	case client.Stopped:
 		style = alert
 	}
-	parts := []string{style.Render("● " + doing(s))}
+	parts := []string{style.Render("● " + state(s))}
 	if n := len(m.sight.waiting); n > 0 {
 		parts = append(parts, waits.Render(fmt.Sprintf("outbox %d", n)))
 	}
 	if n := len(m.sight.refused); n > 0 {
 		parts = append(parts, alert.Render(fmt.Sprintf("refused %d", n)))
+	}
+	if why := reason(s.Err); why != "" {
+		parts = append(parts, style.Render(why))
 	}
 	if m.scroll > 0 {
 		parts = append(parts, "further down: PgDn")

@@ -33,6 +33,10 @@ func story(t *testing.T, tell func(t *testing.T, w *city)) {
 		w := &city{World: inner, t: t}
 		must(t, w.Conversation(ab, "u-ana", "u-ben"))
 		defer func() {
+			for _, s := range w.screens {
+				s.cancel()
+				s.ran.Wait()
+			}
 			for _, c := range w.chats {
 				must(t, c.Close())
 			}
@@ -52,8 +56,9 @@ func must(t *testing.T, err error) {
 // city is a server and those who chat with it.
 type city struct {
 	*world.World
-	t     *testing.T
-	chats []*Chat
+	t       *testing.T
+	chats   []*Chat
+	screens []*screen
 }
 
 // person is a user with a store and a network, who may start a chat again and again.
