@@ -94,8 +94,9 @@ type Cut struct {
 	PagesDropped int `json:"pages_dropped"`
 	PagesKept    int `json:"pages_kept"`
 	SizesDropped int `json:"sizes_dropped"`
-	// Dropped are the pages dropped of each file, by its name without folders. That
-	// of SQLite's -shm says nothing: it is never flushed, and made anew.
+	// Dropped are the pages dropped of each file, by its name without folders. What
+	// counts for SQLite is the database and its -wal: the -shm, and the journal of
+	// the store's lock file, are never flushed and nearly always in it.
 	Dropped map[string]int `json:"dropped"`
 }
 
