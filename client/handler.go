@@ -223,9 +223,11 @@ func (c *Client) handLot(l lot) (bool, error) {
 	if handled <= l.handled {
 		return ok, nil
 	}
-	// A rewind that came in between has its own say about handled.
+	// After a rewind that came in between, only what it has left counts.
 	return ok, c.store.write(context.WithoutCancel(c.ctx), func(tx *sql.Tx) error {
-		return run(tx, "UPDATE conversations SET handled = ? WHERE conv = ? AND rewinds = ?", handled, l.conv, l.rewinds)
+		return run(tx, `UPDATE conversations SET handled =
+			max(handled, CASE WHEN rewinds = ?1 THEN ?2 ELSE min(?2, coalesce(rewound_to, 0)) END) WHERE conv = ?3`,
+			l.rewinds, handled, l.conv)
 	})
 }
 

@@ -96,8 +96,7 @@ func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	if err := putBack(tx, undone); err != nil {
 		return err
 	}
-	gone, err := changed(tx, "DELETE FROM events WHERE conv = ? AND seq > ?", c.id, firm)
-	if err != nil {
+	if err := run(tx, "DELETE FROM events WHERE conv = ? AND seq > ?", c.id, firm); err != nil {
 		return err
 	}
 	c.doubt, c.above, c.probe, c.changed, c.sync = false, false, nil, false, false
@@ -109,8 +108,8 @@ func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	// rewinds rises whenever a hand-over under way could be about what is gone.
 	return run(tx, `UPDATE conversations SET doubt = 0, start = ?1, stored = ?2, floor = ?3, read = ?4, read_told = 0,
 		rewinds = rewinds + (stored > ?5), handled = min(handled, ?5),
-		rewound_to = CASE WHEN ?6 THEN min(coalesce(rewound_to, ?5), ?5) ELSE rewound_to END WHERE conv = ?7`,
-		c.start, c.stored, c.floor, c.read, firm, gone, c.id)
+		rewound_to = CASE WHEN stored > ?5 THEN min(coalesce(rewound_to, ?5), ?5) ELSE rewound_to END WHERE conv = ?6`,
+		c.start, c.stored, c.floor, c.read, firm, c.id)
 }
 
 // firm is up to where events can stay: below the target of a recall that was

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -482,6 +483,7 @@ func TestATextWhoseRecallWasUndoneComesBack(t *testing.T) {
 		s.welcome(0)
 		s.empty()
 		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		a.wants(ab, "m1")
 		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, recallOf(2, 1))
 		a.wants(ab, "m1", "-1")
 		s.epoch = 5
@@ -533,6 +535,80 @@ func TestWhatHoldsInTheNewEpochIsAcknowledged(t *testing.T) {
 		s.synced(s.next("sync")["rid"], 1)
 		if ack := s.next("ack"); ack["seq"] != 1.0 || ack["epoch"] != 5.0 {
 			t.Errorf("acknowledged by %v", ack)
+		}
+	})
+}
+
+// The handler is at work on an event that the new epoch has undone: what it says
+// about it must not count for the event that has taken its place.
+func TestAHandOverUnderWayDoesNotCountForTheNewHistory(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		busy, free := make(chan struct{}), make(chan struct{})
+		a.mu.Lock()
+		a.refuse = func(ev impart.Event) error {
+			if ev.MID == "m2" {
+				a.mu.Unlock()
+				close(busy)
+				<-free
+				a.mu.Lock()
+			}
+			return nil
+		}
+		a.mu.Unlock()
+		s.welcome(0)
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(2, "m2"))
+		<-busy
+		s.epoch = 5
+		s.say(`{"t":"hint","epoch":5,"head":0,"why":"resume"}`)
+		s.otherHistory(s.next("sync")["rid"])
+		for f := s.next("sync"); ; f = s.next("sync") {
+			s.synced(f["rid"], 1)
+			if f["after"] == 1.0 {
+				break
+			}
+		}
+		pull := s.next("pull")
+		close(free)
+		time.Sleep(time.Second)
+		s.say(`{"t":"pulled","rid":%q,"convs":[{"conv":"c-ab","events":[%s],"through":2,"head":2,"floor":0}],"failed":[],"more":false,"epoch":@epoch}`,
+			pull["rid"], event(2, "new2"))
+		time.Sleep(time.Minute)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		var got []impart.MID
+		for _, ev := range a.handed[ab] {
+			got = append(got, ev.MID)
+		}
+		if !slices.Equal(got, []impart.MID{"m1", "m2", "new2"}) {
+			t.Errorf("handed over was %+v", got)
+		}
+	})
+}
+
+// A server that says nothing at all any more is left: soon where a reply is due,
+// and after a ping where none is.
+func TestASilentServerIsLeft(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		began := time.Now()
+		s.next("ping")
+		if quiet := time.Since(began); quiet < 30*time.Second || quiet > 45*time.Second {
+			t.Errorf("the ping comes after %v of silence; the heartbeat is 25 s", quiet)
+		}
+		s.welcome(0)
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("left after %v", took)
+		}
+		s.empty()
+		began = time.Now()
+		a.send(ab, "hi")
+		s.next("send")
+		s.welcome(0)
+		if took := time.Since(began); took > 12*time.Second {
+			t.Errorf("with a reply due, left after %v", took)
 		}
 	})
 }
