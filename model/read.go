@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -107,8 +108,8 @@ func (m *model) check(used, checks map[string]bool) error {
 		}
 		delete(used, g.name)
 	}
-	for name := range used {
-		return fmt.Errorf("%s is not in the list at the top", name)
+	if len(used) > 0 {
+		return fmt.Errorf("%s is not in the list at the top", strings.Join(slices.Sorted(maps.Keys(used)), ", "))
 	}
 	return nil
 }
