@@ -22,12 +22,24 @@ type knownAudience struct {
 	at       time.Time
 }
 
+// look is a moment before something was read from the store.
+type look struct {
+	at   time.Time
+	turn uint64 // of the cache of audiences
+}
+
+func (s *Service) look() look { return look{s.cfg.Now(), s.audiences.since()} }
+
 // audience is who may see a conversation, of the given members' version or a
-// later one. A later one is as good for the events of an earlier snapshot:
+// later one. The version was read after since: an audience that has it was the
+// present one then, so that the receipts after a push need not ask. A later one is as good for the events of an earlier snapshot:
 // periods are spans of seqs, and a change only ever opens or closes one at the
 // end of the log or, where history is open to all, lets somebody see more.
-func (s *Service) audience(ctx context.Context, conv impart.ConvID, version int64) (*impart.Audience, error) {
+func (s *Service) audience(ctx context.Context, conv impart.ConvID, version int64, since look) (*impart.Audience, error) {
 	if known, ok := s.audiences.get(conv); ok && known.audience.Version >= version {
+		if since.at.After(known.at) {
+			s.keepAudience(since.turn, knownAudience{known.audience, since.at})
+		}
 		s.metrics.audiences.WithLabelValues("cache").Inc()
 		return known.audience, nil
 	}
@@ -35,13 +47,13 @@ func (s *Service) audience(ctx context.Context, conv impart.ConvID, version int6
 }
 
 func (s *Service) loadAudience(ctx context.Context, conv impart.ConvID) (*impart.Audience, error) {
-	now, turn := s.cfg.Now(), s.audiences.since()
+	since := s.look()
 	audience, err := s.store.Audience(ctx, conv)
 	if err != nil {
 		return nil, err
 	}
 	s.metrics.audiences.WithLabelValues("store").Inc()
-	s.keepAudience(turn, knownAudience{audience, now})
+	s.keepAudience(since.turn, knownAudience{audience, since.at})
 	return audience, nil
 }
 
@@ -60,12 +72,12 @@ func (s *Service) keepAudience(turn uint64, known knownAudience) {
 // later. To find out whether a cached one still is costs the store one row, not
 // all the members.
 func (s *Service) recentAudience(ctx context.Context, conv impart.ConvID) (*impart.Audience, error) {
-	now, turn := s.cfg.Now(), s.audiences.since()
+	since := s.look()
 	known, ok := s.audiences.get(conv)
 	if !ok {
 		return s.loadAudience(ctx, conv)
 	}
-	if now.Sub(known.at) < audienceAge {
+	if since.at.Sub(known.at) < audienceAge {
 		s.metrics.audiences.WithLabelValues("cache").Inc()
 		return known.audience, nil
 	}
@@ -77,7 +89,7 @@ func (s *Service) recentAudience(ctx context.Context, conv impart.ConvID) (*impa
 		return s.loadAudience(ctx, conv)
 	}
 	s.metrics.audiences.WithLabelValues("cache").Inc()
-	s.keepAudience(turn, knownAudience{known.audience, now})
+	s.keepAudience(since.turn, knownAudience{known.audience, since.at})
 	return known.audience, nil
 }
 

@@ -31,11 +31,12 @@ func (s *Service) Range(ctx context.Context, conv impart.ConvID, from, through i
 	if err != nil {
 		return impart.Range{}, s.answer(ctx, "range", err)
 	}
+	look := s.look()
 	part, err := s.store.Range(ctx, conv, from, through, rangeLimit)
 	if err != nil {
 		return impart.Range{}, s.answer(ctx, "range", err)
 	}
-	audience, err := s.audience(ctx, conv, part.Members)
+	audience, err := s.audience(ctx, conv, part.Members, look)
 	if err != nil {
 		return impart.Range{}, s.answer(ctx, "range", err)
 	}
@@ -107,13 +108,14 @@ func (s *Service) Written(ctx context.Context, since impart.Millis) (impart.Writ
 		back := s.store.Stats().Slowest + impart.Millis(writtenMargin.Milliseconds())
 		since = max(1, since-back)
 	}
+	look := s.look()
 	heads, now, epoch, err := s.written(ctx, since)
 	if err != nil {
 		return impart.Written{}, s.answer(ctx, "written", err)
 	}
 	written := impart.Written{Next: now, Epoch: epoch, Convs: make([]impart.WrittenConv, 0, len(heads))}
 	for i := range heads {
-		audience, err := s.audience(ctx, heads[i].Conv, heads[i].Members)
+		audience, err := s.audience(ctx, heads[i].Conv, heads[i].Members, look)
 		if impart.CodeOf(err) == impart.NotFound {
 			continue
 		}

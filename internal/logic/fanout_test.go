@@ -176,6 +176,43 @@ func TestTheAudience(t *testing.T) {
 	wantCode(t, "no conversation", err, impart.BadFrame)
 }
 
+// A push has just read the members' version, so the receipts of its acks, a
+// moment later, do not read it again.
+func TestAPushSparesTheReceiptsALookUp(t *testing.T) {
+	w, clock := clocked(t)
+	w.group("c", ana, ben)
+	w.say(ana, "c", "hi")
+	reads := func(do func()) int64 {
+		before := w.store.Stats().Reads
+		do()
+		return w.store.Stats().Reads - before
+	}
+	audience := func() {
+		if _, err := w.Audience(w.ctx, "c"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audience()
+	clock.turn(time.Hour)
+	w.rangeOf("c", 1, 1)
+	clock.turn(time.Second)
+	if n := reads(audience); n != 0 {
+		t.Errorf("%d reads a second after a push", n)
+	}
+	clock.turn(time.Second)
+	if n := reads(audience); n != 1 {
+		t.Errorf("%d reads two seconds after it, want 1", n)
+	}
+	// Nor does the push make an audience the present one that another node has changed.
+	stamp := func() (impart.MID, impart.Millis) { return "of another node", clock.Millis() }
+	if _, _, err := w.store.RemoveMember(w.ctx, "c", ben, impart.System, stamp); err != nil {
+		t.Fatal(err)
+	}
+	if part := w.rangeOf("c", 1, 1); part.Audience.Current != 1 {
+		t.Errorf("%d members after a push that saw the change", part.Audience.Current)
+	}
+}
+
 func TestLagging(t *testing.T) {
 	w := newWorld(t)
 	for _, conv := range []impart.ConvID{"a", "b", "c"} {
