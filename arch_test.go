@@ -120,6 +120,7 @@ var sleepsAllowed = map[string]string{
 	"client/link_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/receive_test.go":           "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/scripted_test.go":          "its stories run in bubbles of virtual time",
+	"client/story_test.go":             "its story runs in bubbles of virtual time",
 	"client/send_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
 }
 
