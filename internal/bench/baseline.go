@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -70,15 +71,13 @@ func (e *Env) Baseline(ctx context.Context, l BaselineLoad) error {
 		return err
 	}
 	b := &baseline{Env: e, load: l, target: t}
-	if e.OpenStore != nil {
-		if err := b.yardstick(ctx); err != nil {
-			return err
-		}
+	if err := b.lone(ctx); err != nil {
+		return err
 	}
+	defer b.close()
 	if err := b.connect(ctx); err != nil {
 		return err
 	}
-	defer func() { b.fleet.leave() }()
 	if l.FindLimit {
 		err = b.findLimit(ctx)
 	} else {
@@ -99,31 +98,42 @@ type baseline struct {
 	ranges [][2]int
 	fleet  *fleet
 	talk   *talk
+	yard   *yardstick // nil where the server is elsewhere
 	commit Run
 	behind int // devices that never caught up
 }
 
-// yardstick measures lone commits, before there is any load.
-func (b *baseline) yardstick(ctx context.Context) error {
-	y, err := b.newYardstick(ctx, groupSize, 100, b.load.Body)
-	if err != nil {
+// lone measures lone commits, before there is any load.
+func (b *baseline) lone(ctx context.Context) (err error) {
+	if b.OpenStore == nil {
+		return nil
+	}
+	if b.yard, err = b.newYardstick(ctx, groupSize, 100, b.load.Body); err != nil {
 		return err
 	}
-	defer y.close()
 	lat := newRecorder()
 	for range loneTurns {
 		if ctx.Err() != nil {
 			break
 		}
-		took, err := y.commit(context.WithoutCancel(ctx))
+		took, err := b.yard.commit(context.WithoutCancel(ctx))
 		if err != nil {
-			return err
+			return errors.Join(err, b.yard.close())
 		}
 		lat.record(took)
 	}
 	b.commit = Run{Name: "a lone commit", Of: "one message committed by the store alone, before the load", Latency: lat.latency()}
 	b.Report.Runs = append(b.Report.Runs, b.commit)
 	return nil
+}
+
+func (b *baseline) close() {
+	if b.fleet != nil {
+		b.fleet.leave()
+	}
+	if b.yard != nil {
+		_ = b.yard.close()
+	}
 }
 
 // connect makes the groups and signs all devices in.

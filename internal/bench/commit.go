@@ -84,6 +84,50 @@ func (y *yardstick) commit(ctx context.Context) (time.Duration, error) {
 	return time.Since(start), err
 }
 
+// controlEvery is how far apart the lone commits during a load are: too few to
+// be a load themselves.
+const controlEvery = 50 * time.Millisecond
+
+// control commits now and then while a load runs, until stop: what a lone commit
+// costs on a machine as busy as it is then. A nil yardstick measures nothing.
+func (y *yardstick) control(ctx context.Context) (stop func() (*Latency, error)) {
+	if y == nil {
+		return func() (*Latency, error) { return nil, nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := newRecorder()
+	ended := make(chan error, 1)
+	go func() {
+		for sleep(ctx, controlEvery) {
+			took, err := y.commit(context.WithoutCancel(ctx))
+			if err != nil {
+				ended <- err
+				return
+			}
+			r.record(took)
+		}
+		ended <- nil
+	}()
+	return func() (*Latency, error) {
+		cancel()
+		err := <-ended
+		return r.latency(), err
+	}
+}
+
+// meanwhile adds to an open loop how late the bench itself was, and what a lone
+// commit took while it ran: parts of the latencies that are not the server's.
+func (r *Run) meanwhile(late *recorder, commit *Latency) {
+	if l := late.latency(); l != nil {
+		r.add("the bench itself late, p50", l.P50, "ms")
+		r.add("the bench itself late, p99", l.P99, "ms")
+	}
+	if commit != nil {
+		r.add("a lone commit meanwhile, p50", commit.P50, "ms")
+		r.add("a lone commit meanwhile, p99", commit.P99, "ms")
+	}
+}
+
 // loneTurns is how often a lone sender and a lone commit take turns.
 const loneTurns = 1000
 

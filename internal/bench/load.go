@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -55,14 +56,13 @@ func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration
 	f.sends, f.pushes, b.talk.late = newMeter(), newMeter(), newRecorder()
 	h := &held{multiple: multiple, due: multiple * baselineSends}
 	before, counted := b.counters(ctx, b.target), f.tally()
+	stop := b.yard.control(ctx)
 	pushes := &track{name: fmt.Sprintf("pushes at %s × the baseline", number(multiple)), unit: "pushes", m: f.pushes}
 	run, err := b.Env.window(ctx, window{
 		name: fmt.Sprintf("%s × the baseline", number(multiple)), unit: "sends", of: d, grace: lateAnswer, also: []*track{pushes},
 	}, f.sends, func(ctx context.Context) error { return b.talk.run(ctx, h.due, d) })
-	if err == nil {
-		err = f.broken()
-	}
-	if err != nil {
+	commit, failed := stop()
+	if err = errors.Join(err, failed, f.broken()); err != nil {
 		return nil, err
 	}
 	h.answered, h.span = float64(f.sends.done.Load()), min(d, time.Duration(run.Seconds*float64(time.Second)))
@@ -76,7 +76,7 @@ func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration
 	// Answers that came after the window count too.
 	h.sends.Latency, h.sends.Figures[0].Value = f.sends.lat.latency(), float64(f.sends.done.Load())
 	h.sends.add("due a second", h.due, "/s")
-	h.sends.lateness(b.talk.late)
+	h.sends.meanwhile(b.talk.late, commit)
 	b.describe(h, f.tally().since(counted), b.counters(ctx, b.target).since(before))
 	return h, nil
 }

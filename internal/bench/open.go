@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -55,23 +56,16 @@ func (f *flights) empty() bool {
 func (b *sendBench) openLoop(ctx context.Context, rate float64) (Run, error) {
 	before := b.counters(ctx, b.server)
 	m, late := newMeter(), newRecorder()
+	stop := b.yard.control(ctx)
 	run, err := b.window(ctx, window{name: fmt.Sprintf("%.0f sends a second", rate), unit: "sends", of: b.load.Duration, grace: lateAnswer}, m, func(ctx context.Context) error {
 		return b.crowd.open(ctx, b.crowd.senders, rate, b.load.Duration, late, func(due time.Time) { m.finish(time.Since(due)) })
 	})
 	run.Loop, run.Of = Open, "a send, from when it was due to its answer"
 	run.add("due a second", rate, "/s")
-	run.lateness(late)
+	commit, failed := stop()
+	run.meanwhile(late, commit)
 	b.counters(ctx, b.server).since(before).describe(&run)
-	return run, err
-}
-
-// lateness tells how late the bench itself was: a part of the latencies that is
-// not the server's.
-func (r *Run) lateness(late *recorder) {
-	if l := late.latency(); l != nil {
-		r.add("the bench itself late, p50", l.P50, "ms")
-		r.add("the bench itself late, p99", l.P99, "ms")
-	}
+	return run, errors.Join(err, failed)
 }
 
 // open runs an open loop over some senders for d; finish gets the time at which

@@ -120,7 +120,7 @@ func (s *storm) calm(ctx context.Context) error {
 		return s.crowd.open(ctx, s.live, s.load.Rate, s.load.Duration, late, func(due time.Time) { m.finish(time.Since(due)) })
 	})
 	run.Loop, run.Of = Open, "a send, from when it was due to its answer"
-	run.lateness(late)
+	run.meanwhile(late, nil)
 	s.calmly = run.Latency
 	s.Report.Runs = append(s.Report.Runs, run)
 	return err
@@ -143,6 +143,8 @@ func (s *storm) alone(ctx context.Context) error {
 		s.items, s.commits = c["im_store_items_total"]/float64(n), c["im_store_commits_total"]/float64(n)
 		run.add("items of transactions a resend", s.items, "")
 		run.add("transactions a resend", s.commits, "")
+		run.add("CPU of the server a resend", 1e6*c["process_cpu_seconds_total"]/float64(n), "µs")
+		run.add("CPU of the bench a resend", 1e6*c[ownCPU]/float64(n), "µs")
 	}
 	if s.first > 0 {
 		run.add("bytes written for a message", s.first, "")
@@ -175,7 +177,7 @@ func (s *storm) rage(ctx context.Context) error {
 	run.add("resends a storm", float64(len(s.clients)*s.load.Messages), "")
 	run.add("longest storm", s.longest.Seconds()*1000, "ms")
 	run.add("live sends that met one", float64(m.done.Load()), "")
-	run.lateness(late)
+	run.meanwhile(late, nil)
 	s.raging = run.Latency
 	s.Report.Runs = append(s.Report.Runs, run)
 	return err
