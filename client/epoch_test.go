@@ -137,6 +137,38 @@ func TestARecallThatWasUndoneIsMadeAgain(t *testing.T) {
 	})
 }
 
+// Found by the campaign: the recall was refused with CURSOR_AHEAD, and the
+// message was sent again and stayed.
+func TestAMessageThatWasUndoneBeforeItsRecallIsNotSentAgain(t *testing.T) {
+	for name, takeBack := range map[string]func(*app, impart.CMID) error{
+		"recall": func(a *app, _ impart.CMID) error { _, err := a.Recall(a.t.Context(), ab, 2); return err },
+		"cancel": func(a *app, cmid impart.CMID) error { _, err := a.Cancel(a.t.Context(), cmid); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			story(t, func(t *testing.T, w *server) {
+				ana := w.app("ana")
+				ana.send(ab, "keep")
+				ana.through()
+				backup := w.Store.Backup()
+				oops := ana.send(ab, "oops")
+				ana.send(ab, "after")
+				ana.through()
+				ana.link.Off()
+				must(t, takeBack(ana, oops))
+				epoch := w.restoreBackup(backup)
+				ana.link.On()
+				ana.entered(epoch)
+				ana.through()
+				time.Sleep(time.Minute)
+				w.wantsLog(ab, "keep", "after")
+				if list, err := ana.Refused(t.Context()); err != nil || len(list) != 0 {
+					t.Errorf("refused: %+v, %v", list, err)
+				}
+			})
+		})
+	}
+}
+
 func TestCrashesWhileHistoriesAreCompared(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
 		ana := w.app("ana")

@@ -89,6 +89,9 @@ func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	if err != nil {
 		return err
 	}
+	if err := c.forgetRecalls(tx, agreed); err != nil {
+		return err
+	}
 	undone, err := c.undone(tx, agreed)
 	if err != nil {
 		return err
@@ -123,8 +126,20 @@ func (c *conv) firm(tx *sql.Tx, agreed impart.Seq) (impart.Seq, error) {
 	return max(min(agreed, impart.Seq(lowest.Int64)-1), 0), nil
 }
 
+// forgetRecalls takes recalls out of the outbox whose messages were undone before
+// they could be recalled. Those count as cancelled: they are not sent again from
+// here, and recalled should they appear in the log once more.
+func (c *conv) forgetRecalls(tx *sql.Tx, agreed impart.Seq) error {
+	const undone = `FROM events WHERE conv = ?1 AND seq > ?2 AND kind = 'msg' AND sender = (SELECT user FROM self)
+		AND seq IN (SELECT target FROM outbox WHERE conv = ?1 AND kind = 'recall' AND code = '')`
+	if err := run(tx, "INSERT OR IGNORE INTO cancelled SELECT cmid "+undone, c.id, agreed); err != nil {
+		return err
+	}
+	return run(tx, "DELETE FROM outbox WHERE conv = ?1 AND kind = 'recall' AND code = '' AND target IN (SELECT seq "+undone+")", c.id, agreed)
+}
+
 // undone lists what has to be sent again: own messages above agreed that were
-// not recalled, and own recalls above it of what still stands.
+// not recalled or cancelled, and own recalls above it of what still stands.
 func (c *conv) undone(tx *sql.Tx, agreed impart.Seq) ([]Item, error) {
 	var list []Item
 	err := each(tx, func(rows *sql.Rows) error {
@@ -138,7 +153,8 @@ func (c *conv) undone(tx *sql.Tx, agreed impart.Seq) ([]Item, error) {
 			list = append(list, it)
 		}
 		return nil
-	}, "SELECT "+eventColumns+" FROM events WHERE conv = ? AND seq > ? AND mine = 1 ORDER BY seq", c.id, agreed)
+	}, `SELECT `+eventColumns+` FROM events WHERE conv = ? AND seq > ? AND mine = 1
+		AND cmid NOT IN (SELECT cmid FROM cancelled) ORDER BY seq`, c.id, agreed)
 	return list, err
 }
 

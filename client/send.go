@@ -139,7 +139,8 @@ func (c *Client) Cancel(ctx context.Context, cmid impart.CMID) (Cancelled, error
 
 // Recall takes a stored message back, for everybody. It is an outbox item like a
 // message, and its cmid is returned: it survives crashes, and RECALL_REFUSED is a
-// final answer to it. NOT_FOUND when this store does not hold the message.
+// final answer to it. Should a new epoch undo one's own message before the recall is
+// answered, then neither is sent again, and there is no answer. NOT_FOUND when this store does not hold the message.
 func (c *Client) Recall(ctx context.Context, id impart.ConvID, seq impart.Seq) (impart.CMID, error) {
 	var it *Item
 	err := c.change(ctx, id, func(tx *sql.Tx) error {
