@@ -50,7 +50,11 @@ var mayImport = map[string][]string{
 	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
 	"internal/lab/probe":  {".", "wire"},
 	"internal/lab/report": {"internal/lab"},
-	"internal/lab/checks": {".", "wire", "internal/lab", "internal/lab/crashfs", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
+	// The campaign judges by itself; its simulation is the server in one process.
+	"internal/lab/campaign/history":  {"."},
+	"internal/lab/campaign":          {".", "client", "internal/lab/campaign/history"},
+	"internal/lab/campaign/simulate": {".", "wire", "client", "internal/gateway", "internal/lab/campaign", "internal/lab/campaign/history", "internal/lab/world", "internal/store/memstore"},
+	"internal/lab/checks":            {".", "wire", "internal/lab", "internal/lab/crashfs", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/checks", "internal/lab/crashfs", "internal/lab/report",
@@ -105,6 +109,7 @@ var owners = map[string][]string{
 	"github.com/lmittmann/tint":  {"cmd/impart"},
 	"os/signal":                  {"cmd/impart"},
 	"flag":                       {"cmd/impart", "internal/bench", "model"},
+	"github.com/anishathalye/":   {"internal/lab/campaign/history"},
 	"github.com/coder/websocket": {"client", "internal/lab/probe"}, // clients
 	"testing":                    {"internal/conformance"},
 }

@@ -1,0 +1,54 @@
+package campaign
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// crashCopy copies a local store that may be in use to another path, as kill -9
+// would leave it at one moment of the copying: SQLite's log only grows until it
+// is folded back into the file, so the file is copied first, and both again if
+// that has happened meanwhile.
+func crashCopy(from, to string) error {
+	for range 100 {
+		before, err := os.Stat(from)
+		if err != nil {
+			return fmt.Errorf("a copy of a store: %w", err)
+		}
+		main, err := os.ReadFile(from)
+		if err != nil {
+			return fmt.Errorf("a copy of a store: %w", err)
+		}
+		log, err := os.ReadFile(from + "-wal")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("a copy of a store: %w", err)
+		}
+		after, err := os.Stat(from)
+		if err != nil {
+			return fmt.Errorf("a copy of a store: %w", err)
+		}
+		if before.ModTime() != after.ModTime() || before.Size() != after.Size() {
+			continue
+		}
+		err = os.WriteFile(to, main, 0o600)
+		if err == nil && len(log) > 0 {
+			err = os.WriteFile(to+"-wal", log, 0o600)
+		}
+		if err != nil {
+			return fmt.Errorf("a copy of a store: %w", err)
+		}
+		return nil
+	}
+	return errors.New("a copy of a store: it is written without a pause")
+}
+
+// removeStore takes a store away, with what belongs to it.
+func removeStore(path string) {
+	files, _ := filepath.Glob(path + "*")
+	for _, name := range files {
+		_ = os.Remove(name)
+	}
+}
