@@ -12,3 +12,11 @@ func (c *Client) BreakStore(broken bool) {
 		panic(err)
 	}
 }
+
+// Pragma reads a setting of the store.
+func (c *Client) Pragma(name string) (value string) {
+	if err := c.store.db.QueryRow("PRAGMA " + name).Scan(&value); err != nil {
+		panic(err)
+	}
+	return value
+}

@@ -298,6 +298,9 @@ func TestAStoreIsForOneClientOfOneDevice(t *testing.T) {
 	cfg := client.Config{URL: "http://127.0.0.1:1", Device: "d", Token: client.StaticToken("x"), Store: t.TempDir() + "/a b?#%.db"}
 	c, err := client.Open(t.Context(), cfg)
 	must(t, err)
+	if mode, sync := c.Pragma("journal_mode"), c.Pragma("synchronous"); mode != "wal" || sync != "2" {
+		t.Errorf("the store is in mode %s with synchronous=%s: a commit is not a flush", mode, sync)
+	}
 	if other, err := client.Open(t.Context(), cfg); err == nil {
 		t.Error("two clients have one store")
 		_ = other.Close()

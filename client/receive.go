@@ -89,7 +89,10 @@ func (s *session) takeSubbed(f *wire.Subbed) error {
 	for _, state := range f.Convs {
 		c := s.conv(state.Conv)
 		c.want = max(c.want, state.Head)
-		c.acked, c.asked = min(c.acked, state.Delivered), min(c.asked, state.Delivered)
+		if c.known && state.Delivered < c.stored {
+			c.acked, c.asked = state.Delivered, state.Delivered // the last ack was lost
+			s.countUnacked(1)
+		}
 		s.write(func(tx *sql.Tx) error {
 			if err := c.begin(tx, state.Delivered); err != nil || c.doubt || f.Epoch != s.me.Epoch {
 				return err

@@ -612,3 +612,61 @@ func TestASilentServerIsLeft(t *testing.T) {
 		}
 	})
 }
+
+func TestARefusedAckIsNotToldAgainAtOnce(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		acks := 0
+		for began := time.Now(); time.Since(began) < 10*time.Second; {
+			if f := s.any(5 * time.Second); f != nil && f["t"] == "ack" {
+				acks++
+				s.say(`{"t":"error","rid":%q,"code":"OVERLOADED","message":"later","retry":true,"retry_after_ms":2000}`, f["rid"])
+			}
+		}
+		if acks < 3 || acks > 6 {
+			t.Errorf("%d acks in 10 s at a server that asks for 2 s", acks)
+		}
+	})
+}
+
+// A pull gives the same page until it is acknowledged, so that the next one waits.
+func TestTheNextPullWaitsForTheAck(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(2)
+		s.say(`{"t":"pulled","rid":%q,"convs":[{"conv":"c-ab","events":[%s],"through":1,"head":2,"floor":0}],"failed":[],"more":true,"epoch":@epoch}`,
+			s.next("pull")["rid"], event(1, "m1"))
+		ack := s.next("ack")
+		if f := s.any(5 * time.Second); f != nil {
+			t.Errorf("before the ack is answered it says %v", f)
+		}
+		s.Conn.CloseNow()
+		// The server has not got that ack: it is told at once where this store stands.
+		s.welcome(2)
+		if again := s.next("ack"); again["seq"] != 1.0 || again["n"] != ack["n"] {
+			t.Errorf("acknowledged again by %v, after %v", again, ack)
+		}
+	})
+}
+
+// n is in the store: a restart must not look like a store that went back in time.
+func TestTheWriteCounterSurvives(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		for i := range 3 {
+			s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(i+1, fmt.Sprint("m", i+1)))
+			time.Sleep(time.Second)
+		}
+		for range 2 {
+			s.next("ack")
+		}
+		n := s.next("ack")["n"]
+		a.restart()
+		s.Conn = <-s.conns
+		if hello := s.next("hello"); hello["n"] != n || n == 0.0 {
+			t.Errorf("hello with n=%v after an ack with n=%v", hello["n"], n)
+		}
+	})
+}

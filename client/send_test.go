@@ -170,12 +170,22 @@ func TestAKnownDraftIsTakenOnce(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
 		ana := w.app("ana")
 		draft := client.Draft{Conv: ab, Body: "hi", CMID: "my-1"}
+		sends := 0
+		ana.link.Rule(func(f world.Frame) world.Fate {
+			if f.T == "send" {
+				sends++
+			}
+			return world.Pass
+		})
 		for range 3 {
 			_, err := ana.Send(t.Context(), draft)
 			must(t, err)
 			ana.through()
 		}
 		w.wantsLog(ab, "hi")
+		if sends != 1 {
+			t.Errorf("sent %d times", sends)
+		}
 	})
 }
 
