@@ -81,7 +81,7 @@ func (l *lane) landed(r *request) {
 // pumpLanes sends what may be sent.
 func (s *session) pumpLanes(at time.Time) error {
 	for id, l := range s.lanes {
-		if c := s.convs[id]; c != nil && (c.doubt || c.sync) || at.Before(l.resume) {
+		if at.Before(l.resume) {
 			continue
 		}
 		if l.halted {

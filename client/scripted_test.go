@@ -26,15 +26,16 @@ type scripted struct {
 	conns chan *websocket.Conn
 	done  chan struct{}
 	*websocket.Conn
-	epoch int
-	user  string
+	epoch   int
+	install int  // the install epoch
+	silent  bool // subbed lists nothing
 }
 
 // withScripted runs a story in virtual time with a client whose every connection
 // is taken by the story itself.
 func withScripted(t *testing.T, tell func(t *testing.T, s *scripted, a *app)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{t: t, dials: make(chan net.Conn), conns: make(chan *websocket.Conn, 1), done: make(chan struct{}), epoch: 1, user: "u-ana"}
+		s := &scripted{t: t, dials: make(chan net.Conn), conns: make(chan *websocket.Conn, 1), done: make(chan struct{}), epoch: 1, install: 1}
 		server := &http.Server{Handler: http.HandlerFunc(s.accept)}
 		served := make(chan struct{})
 		go func() {
@@ -145,10 +146,14 @@ func (s *scripted) welcome(head int) {
 	s.t.Helper()
 	s.Conn = <-s.conns
 	hello := s.next("hello")
-	s.say(`{"t":"welcome","rid":%q,"user":%q,"device":"d-ana","install_epoch":1,"conn":"1","epoch":@epoch,"now":1,"n":0,"features":[],
-		"limits":{"body":65536,"frame":1048576,"inflight":1024,"ack_every":4,"heartbeat_ms":25000}}`, hello["rid"], s.user)
+	s.say(`{"t":"welcome","rid":%q,"user":"u-ana","device":"d-ana","install_epoch":%d,"conn":"1","epoch":@epoch,"now":1,"n":0,"features":[],
+		"limits":{"body":65536,"frame":1048576,"inflight":1024,"ack_every":4,"heartbeat_ms":25000}}`, hello["rid"], s.install)
 	sub := s.next("sub")
-	s.say(`{"t":"subbed","rid":%q,"convs":[{"conv":"c-ab","head":%d,"delivered":0,"read":0,"floor":0}],"more":false,"epoch":@epoch}`, sub["rid"], head)
+	list := fmt.Sprintf(`{"conv":"c-ab","head":%d,"delivered":0,"read":0,"floor":0}`, head)
+	if s.silent {
+		list = ""
+	}
+	s.say(`{"t":"subbed","rid":%q,"convs":[%s],"more":false,"epoch":@epoch}`, sub["rid"], list)
 }
 
 // empty answers a pull with nothing.
@@ -667,6 +672,25 @@ func TestTheWriteCounterSurvives(t *testing.T) {
 		s.Conn = <-s.conns
 		if hello := s.next("hello"); hello["n"] != n || n == 0.0 {
 			t.Errorf("hello with n=%v after an ack with n=%v", hello["n"], n)
+		}
+	})
+}
+
+// The server counts the device as new, for whatever reason: it is told what the
+// store holds before anything is pulled.
+func TestARaisedInstallEpochIsAnsweredWithAcks(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		ack := s.next("ack")
+		s.say(`{"t":"acked","rid":%q,"conv":"c-ab","delivered":1}`, ack["rid"])
+		time.Sleep(time.Second)
+		s.Conn.CloseNow()
+		s.install, s.silent = 2, true
+		s.welcome(0)
+		if again := s.next("ack"); again["seq"] != 1.0 {
+			t.Errorf("acknowledged by %v", again)
 		}
 	})
 }
