@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -19,6 +21,7 @@ import (
 //	server ARGS…      start `impart serve ARGS…` on a free port; its address is in IM_URL
 //	signal NAME       send TERM, INT or KILL to it; TERM and INT want exit code 0 within 10 s
 //	logged TEXT       the server's standard error has TEXT (! logged: has it not)
+//	eventually REGEXP impart ARGS…   run it again and again, for 10 s, until its standard output matches
 //	exits CODE impart ARGS…   run it and compare the exit code; stdout and stderr can be matched after it
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -32,6 +35,8 @@ func TestScripts(t *testing.T) {
 			"signal": signalCommand,
 			"logged": loggedCommand,
 			"exits":  exitsCommand,
+
+			"eventually": eventuallyCommand,
 		},
 		Condition: func(condition string) (bool, error) {
 			if condition != "tmpfs" {
@@ -122,4 +127,19 @@ func exitsCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+func eventuallyCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEXP impart ARGS…")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	for began := time.Now(); time.Since(began) < 10*time.Second; {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+	}
+	ts.Fatalf("its output never matches %s", want)
 }

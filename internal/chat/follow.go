@@ -50,7 +50,8 @@ func (c *Chat) Follow(ctx context.Context, in io.Reader, out *Lines, since Since
 				return unlessEnded(ctx, err)
 			}
 		case <-ctx.Done():
-			return nil
+			// What has been acknowledged is written too.
+			return f.look(context.WithoutCancel(ctx))
 		}
 		if out.failed != nil {
 			return out.failed

@@ -47,6 +47,7 @@ type model struct {
 	reached map[impart.Seq]*reach // of own messages in conv
 	typing  map[typist]time.Time  // until when
 	drafts  map[impart.ConvID]string
+	drawn   map[impart.Seq]drawn // of conv
 
 	input    textinput.Model
 	width    int
@@ -78,7 +79,7 @@ func newModel(ctx context.Context, d desk, self impart.UserID, conv impart.ConvI
 	return &model{
 		ctx: ctx, desk: d, self: self, conv: conv, rows: firstRows, input: input, focused: true,
 		reached: map[impart.Seq]*reach{}, typing: map[typist]time.Time{}, drafts: map[impart.ConvID]string{},
-		width: 80, height: 24,
+		drawn: map[impart.Seq]drawn{}, width: 80, height: 24,
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // left. It returns nil then.
 //
 // It is an error if a message was refused, a line was no good, timeout has passed
-// since the end of the input, the client has stopped for good, or ctx ended. What
+// since the end of the input, the client has stopped for good by then, or ctx ended. What
 // is unsent then stays in the outbox, and the error says so.
 func (c *Chat) Pipe(ctx context.Context, in io.Reader, out *Lines, timeout time.Duration) error {
 	p := &pipe{Chat: c, out: out, owed: map[impart.CMID]bool{}, timeout: timeout}
@@ -44,7 +44,8 @@ type pipe struct {
 	lines   <-chan string        // nil: no more
 	late    <-chan time.Time
 	refused int
-	bad     int // lines that were not taken
+	bad     int  // lines that were not taken
+	warned  bool // that nothing will come of it
 }
 
 func (p *pipe) run(ctx context.Context, in io.Reader) error {
@@ -94,6 +95,7 @@ func (p *pipe) endInput(err error) {
 	if p.timeout > 0 {
 		p.late = time.After(p.timeout)
 	}
+	p.feed.poke() // to look whether there is anything to wait for
 }
 
 func (p *pipe) complain(err error) {
@@ -171,8 +173,16 @@ func (p *pipe) look(ctx context.Context) error {
 			return err
 		}
 	}
-	if s := p.Status(); hopeless(s) {
+	s := p.Status()
+	switch {
+	case !hopeless(s):
+		p.warned = false
+	case p.lines == nil || p.full != "":
 		return p.unfinished(doing(s))
+	case !p.warned:
+		// The input goes on; its lines are as safe in the outbox as any.
+		p.warned = true
+		p.out.line(p.out.Err, doing(s)+"; what comes is kept in the outbox", record{What: "says", Message: doing(s)})
 	}
 	return nil
 }

@@ -11,7 +11,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/impart-im/impart"
-	"github.com/impart-im/impart/client"
 )
 
 // screen runs a model as bubbletea would, without a terminal.
@@ -318,5 +317,19 @@ func TestTheStoreFails(t *testing.T) {
 	})
 }
 
-var _ desk = (*observer)(nil)
-var _ = client.Online
+// Enter and Ctrl-C in one breath: what was typed is in the outbox all the same.
+func TestLastWords(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.link.Off()
+		s := ana.screen(80, 12)
+		s.types("last", enter)
+		s.types("words", enter, ctrlC)
+		<-s.left
+		list, err := w.last().Outbox(t.Context())
+		must(t, err)
+		if len(list) != 2 || list[0].Body != "last" || list[1].Body != "words" {
+			t.Errorf("the outbox is %+v", list)
+		}
+	})
+}

@@ -291,7 +291,7 @@ func (m *model) open(conv impart.ConvID) tea.Cmd {
 	}
 	m.drafts[m.conv] = m.input.Value()
 	m.conv, m.rows, m.scroll, m.older, m.reading, m.checked = conv, firstRows, 0, nil, 0, false
-	m.reached = map[impart.Seq]*reach{}
+	m.reached, m.drawn = map[impart.Seq]*reach{}, map[impart.Seq]drawn{}
 	m.sight.conv, m.sight.log = conv, nil
 	m.input.SetValue(m.drafts[conv])
 	m.input.CursorEnd()

@@ -88,11 +88,12 @@ func (m *model) logLines() []string {
 	for _, part := range [][]impart.Event{m.older, m.sight.log} {
 		for i := range part {
 			ev := &part[i]
-			if date := timeOf(ev.At)[:len("2006-01-02")]; date != day {
+			rows := m.drawnLines(ev)
+			if date := timeOf(ev.At)[:len("2006-01-02")]; date != day && len(rows) > 0 {
 				day = date
-				lines = append(lines, faint.Render("— "+day+" —"))
+				lines = append(lines, fit(faint.Render("— "+day+" —"), m.logWidth()))
 			}
-			lines = append(lines, m.eventLines(ev)...)
+			lines = append(lines, rows...)
 		}
 	}
 	for _, list := range [][]client.Item{m.sight.refused, m.sight.waiting} {
@@ -105,8 +106,42 @@ func (m *model) logLines() []string {
 	return lines
 }
 
+// drawn is an event as it was drawn last, and all that this depends on.
+type drawn struct {
+	mid      impart.MID
+	recalled bool
+	width    int
+	state    string
+	rows     []string
+}
+
+// drawnLines is eventLines, done again only when something has changed: breaking
+// lines is slow, and every key draws the screen.
+func (m *model) drawnLines(ev *impart.Event) []string {
+	state := m.state(ev)
+	d := m.drawn[ev.Seq]
+	if d.rows == nil || d.mid != ev.MID || d.recalled != ev.Recalled || d.width != m.logWidth() || d.state != state {
+		d = drawn{ev.MID, ev.Recalled, m.logWidth(), state, m.eventLines(ev, state)}
+		m.drawn[ev.Seq] = d
+	}
+	return d.rows
+}
+
+// state is how far an own message has come; "" for all others.
+func (m *model) state(ev *impart.Event) string {
+	if ev.Sender != m.self || ev.Kind != impart.KindMsg || ev.Recalled {
+		return ""
+	}
+	for i := range m.sight.waiting {
+		if it := &m.sight.waiting[i]; it.Conv == ev.Conv && it.Target == ev.Seq {
+			return "being recalled"
+		}
+	}
+	return m.reached[ev.Seq].text()
+}
+
 // eventLines is one event as rows. A recall is shown at the message that it takes.
-func (m *model) eventLines(ev *impart.Event) []string {
+func (m *model) eventLines(ev *impart.Event, state string) []string {
 	head := faint.Render(fmt.Sprintf("%4d %s", ev.Seq, timeOf(ev.At)[len("2006-01-02 "):len("2006-01-02 15:04")])) + " "
 	sender := cut(plain(string(ev.Sender)), maxName)
 	switch {
@@ -121,14 +156,8 @@ func (m *model) eventLines(ev *impart.Event) []string {
 	if ev.Type != impart.DefaultType {
 		body = "[" + plain(ev.Type) + "] " + body
 	}
-	if ev.Sender != m.self {
+	if state == "" {
 		return wrap(head+good.Render(sender)+" "+body, m.logWidth(), indent)
-	}
-	state := m.reached[ev.Seq].text()
-	for i := range m.sight.waiting {
-		if it := &m.sight.waiting[i]; it.Conv == ev.Conv && it.Target == ev.Seq {
-			state = "being recalled"
-		}
 	}
 	return withState(head+strong.Render(sender)+" "+body, faint, "· "+state, m.logWidth())
 }
@@ -191,7 +220,7 @@ func (m *model) sayRows() []string {
 	}
 	var rows []string
 	for line := range strings.Lines(m.say) {
-		rows = append(rows, wrap(style.Render(strings.TrimRight(line, "\n")), max(m.width, 1), indent)...)
+		rows = append(rows, wrap(style.Render(plain(strings.TrimRight(line, "\n"))), max(m.width, 1), indent)...)
 	}
 	most := max(0, (m.height-2)/2)
 	if len(rows) > most && most > 0 {
@@ -226,11 +255,17 @@ func (m *model) statusRow(w int) string {
 	if names := m.typists(); names != "" {
 		parts = append(parts, names+" is typing")
 	}
-	parts = append(parts, cut(plain(string(m.conv)), 2*maxName))
+	if m.conv != "" {
+		parts = append(parts, cut(plain(string(m.conv)), 2*maxName))
+	}
 	if n := m.elsewhere(); n > 0 && m.width < listFrom {
 		parts = append(parts, strong.Render(fmt.Sprintf("%d unread elsewhere", n)))
 	}
-	parts = append(parts, faint.Render(plain(string(m.self))+" on "+plain(string(s.Device))), faint.Render("/help"))
+	who := plain(string(m.self))
+	if s.Device != "" {
+		who += " on " + plain(string(s.Device))
+	}
+	parts = append(parts, faint.Render(who), faint.Render("/help"))
 	return fit(strings.Join(parts, faint.Render(" │ ")), w)
 }
 
