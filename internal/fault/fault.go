@@ -18,6 +18,7 @@ const (
 	CursorAhead         Bug = "cursor-ahead"          // D4: an ack beyond head is taken
 	NoSweep             Bug = "no-sweep"              // D5: nobody looks for lost pushes
 	ClockSetBack        Bug = "clock-set-back"        // D5: the store follows the machine's clock back
+	NoFlush             Bug = "no-flush"              // D6: the store does not wait for the disk
 	SeqHole             Bug = "seq-hole"              // D7: a refused item uses up a seq
 	SeesAllPush         Bug = "sees-all-push"         // D8: pushes ignore membership periods
 	SeesAllSync         Bug = "sees-all-sync"         // D8: pages ignore membership periods

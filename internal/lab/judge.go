@@ -23,10 +23,10 @@ func judge(honest *outcome, sabotages []Sabotage, twins []outcome) (v Verdict, w
 		results[i] = judgeTwin(sabotages[i], &twins[i])
 	}
 	switch {
-	case honest.skipped != "":
-		return NotRun, honest.skipped, results
 	case len(honest.violated) > 0:
 		return Fail, strings.Join(honest.violated, "; "), results
+	case honest.skipped != "":
+		return NotRun, honest.skipped, results
 	case honest.broken != "":
 		return Fail, honest.broken, results
 	case !bit(honest.bit):
@@ -57,12 +57,12 @@ func judgeTwin(s Sabotage, o *outcome) TwinResult {
 	switch {
 	case o.skipped != "":
 		r.Why = o.skipped
-	case !bit(o.bit):
-		r.Why = "the fault did not bite: " + biteText(o.bit)
-	case len(o.violated) > 0:
+	case bit(o.bit) && len(o.violated) > 0:
 		r.Caught = true
 	case o.broken != "":
 		r.Why = o.broken
+	case !bit(o.bit):
+		r.Why = "the fault did not bite: " + biteText(o.bit)
 	default:
 		r.Why = "nothing was reported although " + s.What
 	}

@@ -15,7 +15,7 @@ import (
 // All gives every check, in the order in which they run.
 func All() []lab.Check {
 	return slices.Concat(seed000(), seed000Delivery(), seed002(),
-		storms(), readers(), installs(), members(), files(), clocks(), apps())
+		storms(), readers(), installs(), members(), files(), clocks(), apps(), disks())
 }
 
 // What most checks use.

@@ -15,6 +15,7 @@ import (
 
 	"modernc.org/sqlite"
 
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -78,8 +79,12 @@ func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, er
 
 // sqlitePool is a pool of at most n connections with these settings.
 func sqlitePool(path string, n int, h hook, pragmas ...string) (*sql.DB, error) {
+	flush := "synchronous(FULL)"
+	if fault.Planted(fault.NoFlush) {
+		flush = "synchronous(OFF)"
+	}
 	query := url.Values{"_dqs": {"0"}, "_pragma": append([]string{
-		"busy_timeout(" + strconv.Itoa(busyMillis) + ")", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)",
+		"busy_timeout(" + strconv.Itoa(busyMillis) + ")", flush, "fullfsync(1)", "checkpoint_fullfsync(1)",
 	}, pragmas...)}
 	name := url.URL{Scheme: "file", Path: path, RawQuery: query.Encode()}
 	raw, err := sqlite.NewConnector(name.String())

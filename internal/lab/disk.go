@@ -1,0 +1,72 @@
+package lab
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/impart-im/impart/internal/lab/crashfs"
+)
+
+// Disk is a disk that can lose power, with servers' stores on it.
+type Disk struct {
+	*crashfs.FS
+	b *Bench
+}
+
+// Disk mounts a good disk. Where none can be mounted, the run ends as NOT_RUN.
+func (b *Bench) Disk() *Disk {
+	if err := crashfs.Available(); err != nil {
+		b.NotRun(err.Error())
+	}
+	fs, err := crashfs.Mount(crashfs.Config{
+		Backing: filepath.Join(b.Data, "durable"), Mount: filepath.Join(b.Data, "disk"), Command: []string{b.Binary, "lab", "disk"},
+	})
+	b.Must(err)
+	d := &Disk{fs, b}
+	b.Cleanup(func() { _ = fs.Close() }) // whatever it says, what there is to find was found
+	return d
+}
+
+// Cut cuts the power at once, and gives how many pages of the database and its
+// log that undid.
+func (d *Disk) Cut(mode crashfs.Mode, seed uint64) int {
+	cut, err := d.PowerCut(mode, seed)
+	d.b.Must(err)
+	return d.cutNoted(mode, cut)
+}
+
+// AwaitArmed waits for a cut that [crashfs.FS.ArmCut] has prepared.
+func (d *Disk) AwaitArmed(mode crashfs.Mode) int {
+	cut, err := d.AwaitCut(d.b.ctx)
+	d.b.Must(err)
+	return d.cutNoted(mode, cut)
+}
+
+func (d *Disk) cutNoted(mode crashfs.Mode, cut crashfs.Cut) (pages int) {
+	for name, n := range cut.Dropped {
+		if !strings.HasSuffix(name, "-shm") { // made anew from the log at each start
+			pages += n
+		}
+	}
+	d.b.Note("disk", "cut", "%s: %d pages dropped, %d kept", mode, pages, cut.PagesKept)
+	return pages
+}
+
+// Fault sets what the disk does wrong from now on.
+func (d *Disk) Fault(f crashfs.Faults) {
+	d.b.Must(d.SetFaults(f))
+	d.b.Note("disk", "faults", "%+v", f)
+}
+
+// Counted is what the disk has done so far.
+func (d *Disk) Counted() crashfs.Counts {
+	counts, err := d.Counts()
+	d.b.Must(err)
+	return counts
+}
+
+// PowerOn brings the power back.
+func (d *Disk) PowerOn() {
+	d.b.Must(d.Remount())
+	d.b.Note("disk", "mounted", "%s", d.Dir())
+}
