@@ -80,6 +80,9 @@ func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *be
 	done()
 	report.Ended, report.Stopped = time.Now(), ctx.Err() != nil
 	if failed != nil {
+		if report.Stopped && errors.Is(failed, context.Canceled) {
+			failed = errors.New("interrupted before it could be checked")
+		}
 		if len(report.Runs) == 0 && len(report.Checks) == 0 {
 			return failed
 		}

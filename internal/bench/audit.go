@@ -209,7 +209,11 @@ func (e *Env) verify(ctx context.Context, t *Target, l *ledger, reader func(conv
 	if failed != nil {
 		return fmt.Errorf("what was sent could not be checked: %w", failed)
 	}
-	e.Report.add(a.checks()...)
+	checks := a.checks()
+	for i := range checks {
+		checks[i].Name += t.Label
+	}
+	e.Report.add(checks...)
 	return nil
 }
 

@@ -18,6 +18,8 @@ import (
 
 // Target is the server under load, as the bench reaches it.
 type Target struct {
+	// Label tells this server's checks from another's in one report; "" for the main one.
+	Label string
 	// URL is the server's address: http://HOST:PORT, or https.
 	URL string
 	// User is the i-th user of the load (from 0), with a token that signs it in.

@@ -76,15 +76,12 @@ func (f *fleet) join(ctx context.Context, t *Target, index, place int) (*device,
 	d.timer.Stop()
 	go func() {
 		defer close(d.end)
-		if err := d.read(); err != nil {
-			d.mu.Lock()
-			closing := d.closing
-			d.mu.Unlock()
-			if !closing {
-				err = fmt.Errorf("device %d: %w", index, err)
-				f.gone.Add(1)
-				f.why.CompareAndSwap(nil, &err)
-			}
+		err := fmt.Errorf("device %d: %w", index, d.read())
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !d.closing {
+			f.gone.Add(1)
+			f.why.CompareAndSwap(nil, &err)
 		}
 	}()
 	return d, nil
@@ -118,6 +115,7 @@ func (f *fleet) broken() error {
 
 var receiptBegin = []byte(`{"t":"receipt"`)
 
+// read handles what comes until the connection ends, and says why it did.
 func (d *device) read() error {
 	for {
 		text, err := d.nextText()

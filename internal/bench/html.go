@@ -31,7 +31,7 @@ func plots(r Run) (pictures []template.HTML) {
 			pictures = append(pictures, template.HTML(svg))
 		}
 	}
-	add(plotCourse(r.Unit+" a second", r.Points, []curve{{"rate", func(p Point) float64 { return p.Rate }}}, number))
+	add(plotCourse(r.PointsOf, r.Points, []curve{{"rate", func(p Point) float64 { return p.Rate }}}, number))
 	add(plotCourse("latency of each second: p50 below, p99 above", r.Points, []curve{
 		{"p50", func(p Point) float64 { return p.P50 }},
 		{"p99", func(p Point) float64 { return p.P99 }},

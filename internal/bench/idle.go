@@ -48,14 +48,14 @@ func (e *Env) Idle(ctx context.Context, l IdleLoad) error {
 	if err != nil {
 		return err
 	}
-	each := (after - before) / float64(l.Connections)
-	run := Run{Name: fmt.Sprintf("%d idle connections", l.Connections), Seconds: m.seconds, Points: m.points, Unit: "MiB resident"}
+	share := (after - before) / float64(l.Connections)
+	run := Run{Name: fmt.Sprintf("%d idle connections", l.Connections), Seconds: m.seconds, Points: m.points, PointsOf: "MiB resident"}
 	run.add("the server alone", before/(1<<20), "MiB")
 	run.add("with the connections", after/(1<<20), "MiB")
-	run.add("a connection", each/1024, "KiB")
+	run.add("a connection", share/1024, "KiB")
 	run.add("connecting, with hello and sub", float64(l.Connections)/connected.Seconds(), "/s")
 	e.Report.Runs = append(e.Report.Runs, run)
-	e.Report.ratio(Ratio{Name: "KiB a connection", Value: each / 1024, Reach: 6, AtMost: true, Why: "resident memory beyond the server alone"})
+	e.Report.ratio(Ratio{Name: "KiB a connection", Value: share / 1024, Reach: 6, AtMost: true, Why: "resident memory beyond the server alone"})
 	gone := f.gone.Load()
 	detail := fmt.Sprintf("%d of %d connections ended", gone, l.Connections)
 	if err := f.broken(); err != nil {

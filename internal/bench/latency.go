@@ -94,6 +94,12 @@ type Quantile struct {
 // curvePoints are the percentiles of a curve; a plot spaces them by their nines.
 var curvePoints = []float64{0, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92.5, 95, 97, 98, 99, 99.5, 99.7, 99.9, 99.95, 99.99, 99.999, 100}
 
+// Tells reports whether there are enough values for a percentile: at least one
+// above it.
+func (l *Latency) Tells(percent float64) bool {
+	return (100-percent)/100*float64(l.Count) > 0.999
+}
+
 func summarize(h *hdrhistogram.Histogram) *Latency {
 	if h.TotalCount() == 0 {
 		return nil
@@ -104,8 +110,7 @@ func summarize(h *hdrhistogram.Histogram) *Latency {
 		P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: float64(h.Max()) / 1000,
 	}
 	for _, percent := range curvePoints {
-		// A percentile past what so few requests can tell would be the maximum over again.
-		if percent < 100 && (100-percent)/100*float64(l.Count) < 1 {
+		if percent < 100 && !l.Tells(percent) {
 			continue
 		}
 		l.Curve = append(l.Curve, Quantile{percent, at(percent)})

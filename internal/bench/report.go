@@ -47,13 +47,14 @@ type Run struct {
 	Of      string   `json:"latency_of,omitempty"`
 	Latency *Latency `json:"latency,omitempty"`
 	Points  []Point  `json:"points,omitempty"`
-	Unit    string   `json:"unit,omitempty"` // of the points' rate
+	// PointsOf names what the rate of a point is.
+	PointsOf string `json:"points_of,omitempty"`
 }
 
 // Point is one second of a run, or about one.
 type Point struct {
 	At   float64 `json:"at_s"` // seconds after the start
-	Rate float64 `json:"rate"` // operations a second
+	Rate float64 `json:"rate"` // see Run.PointsOf
 	P50  float64 `json:"p50_ms"`
 	P99  float64 `json:"p99_ms"`
 }

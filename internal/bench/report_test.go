@@ -18,7 +18,7 @@ func sample() *Report {
 		r.record(time.Duration(i) * time.Microsecond)
 	}
 	run := Run{
-		Name: "2 senders <b>", Loop: Open, Seconds: 3, Unit: "sends", Of: "a send", Latency: r.latency(),
+		Name: "2 senders <b>", Loop: Open, Seconds: 3, PointsOf: "sends a second", Of: "a send", Latency: r.latency(),
 		Points: []Point{{1, 1000, 1, 5}, {2, 1500, 1.5, 9}, {3, 1200, 1.2, 7}},
 	}
 	run.add("sends", 3700, "")

@@ -61,6 +61,11 @@ func (e *Env) Send(ctx context.Context, l SendLoad) error {
 	if err := e.verify(ctx, b.server, b.crowd.ledger, anybody); err != nil {
 		return err
 	}
+	if b.naive != nil {
+		if err := e.verify(ctx, b.naive, b.slow.ledger, anybody); err != nil {
+			return err
+		}
+	}
 	b.summarize()
 	return nil
 }
@@ -73,10 +78,9 @@ type sendBench struct {
 	crowd, slow   *crowd
 	yard          *yardstick
 
-	alone, commit        Run
-	group, single, raw   []Run
-	paced                *Run
-	singleRate, rawRates []float64
+	alone, commit      Run
+	group, single, raw []Run
+	paced              *Run // the open loop
 }
 
 func (b *sendBench) prepare(ctx context.Context) (err error) {
@@ -91,6 +95,7 @@ func (b *sendBench) prepare(ctx context.Context) (err error) {
 		if b.naive, err = b.Start(ctx, true); err != nil {
 			return err
 		}
+		b.naive.Label = ", one transaction per message"
 		if b.slow, err = b.newCrowd(ctx, b.naive, l.Senders, l.Conversations, l.Body); err != nil {
 			return err
 		}

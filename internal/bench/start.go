@@ -55,7 +55,6 @@ type starts struct {
 	*Env
 	loaded, bare *Target
 	crowd        *crowd
-	events       int64
 	full, empty  *recorder
 	fulls        []float64 // ms
 	empties      []float64

@@ -113,9 +113,21 @@ func (p *printer) run(r *Run) {
 		}
 	})
 	if l := r.Latency; l != nil {
-		p.line("  %s: p50 %s, p90 %s, p99 %s, p99.9 %s, longest %s (%d)", r.Of,
-			millis(l.P50), millis(l.P90), millis(l.P99), millis(l.P999), millis(l.Max), l.Count)
+		p.line("  %s: %s", r.Of, l)
 	}
+}
+
+// String is the distribution in one line. A percentile that so few values cannot
+// tell is left out: it would be the longest over again.
+func (l *Latency) String() string {
+	parts := []string{"p50 " + millis(l.P50), "p90 " + millis(l.P90)}
+	if l.Tells(99) {
+		parts = append(parts, "p99 "+millis(l.P99))
+	}
+	if l.Tells(99.9) {
+		parts = append(parts, "p99.9 "+millis(l.P999))
+	}
+	return fmt.Sprintf("%s, longest %s (%d)", strings.Join(parts, ", "), millis(l.Max), l.Count)
 }
 
 func withUnit(f Figure) string {

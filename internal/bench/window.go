@@ -50,7 +50,7 @@ func (t *track) look(at, span time.Duration) Point {
 
 // run sums up a window of so many seconds.
 func (t *track) run(seconds float64) Run {
-	run := Run{Name: t.name, Unit: t.unit, Seconds: seconds, Latency: t.m.lat.latency(), Points: t.points}
+	run := Run{Name: t.name, PointsOf: t.unit + " a second", Seconds: seconds, Latency: t.m.lat.latency(), Points: t.points}
 	done := float64(t.m.done.Load())
 	run.add(t.unit, done, "")
 	run.add(t.unit+" a second", done/seconds, "/s")
