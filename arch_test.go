@@ -119,6 +119,8 @@ var badNames = []string{"util", "utils", "common", "helper", "helpers", "types",
 
 // sleepsAllowed lists test files outside test/ that may sleep, with the reason.
 var sleepsAllowed = map[string]string{
+	"internal/chat/lines_test.go":      "its stories run in the bubbles of virtual time that world_test.go makes",
+	"internal/chat/screen_test.go":     "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/gateway/between_test.go": "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/epoch_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/owner_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",

@@ -51,6 +51,7 @@ func (m *model) View() tea.View {
 	v := tea.NewView(strings.Join(rows, "\n"))
 	v.AltScreen, v.ReportFocus = true, true
 	if cursor := m.input.Cursor(); cursor != nil && h > 1 {
+		cursor.Color = nil // the terminal's own
 		cursor.Y = len(rows) - 2
 		cursor.X = min(cursor.X, w-1)
 		v.Cursor = cursor
