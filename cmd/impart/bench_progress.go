@@ -50,31 +50,41 @@ func (l *benchLines) tell(p bench.Progress) {
 type benchBars struct {
 	bars   *mpb.Progress
 	bar    *mpb.Bar
+	line   *barLine // of bar
 	window string
+}
 
+// barLine is the text after a bar, which is drawn from another goroutine.
+type barLine struct {
 	mu   sync.Mutex // guards text
 	text string
 }
 
+func (l *barLine) set(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = text
+}
+
+func (l *barLine) draw(decor.Statistics) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return " " + l.text
+}
+
 func (b *benchBars) tell(p bench.Progress) {
-	b.mu.Lock()
-	b.text = progressText(p)
-	b.mu.Unlock()
 	if p.Window != b.window {
 		b.finish()
-		b.window = p.Window
+		b.window, b.line = p.Window, &barLine{}
 		total := p.Of.Milliseconds()
 		if total == 0 {
 			total = time.Hour.Milliseconds() // no known end: it is completed when the next begins
 		}
 		b.bar = b.bars.AddBar(total,
 			mpb.PrependDecorators(decor.Name(p.Window+" ")),
-			mpb.AppendDecorators(decor.OnComplete(decor.Any(func(decor.Statistics) string {
-				b.mu.Lock()
-				defer b.mu.Unlock()
-				return " " + b.text
-			}), "")))
+			mpb.AppendDecorators(decor.Any(b.line.draw)))
 	}
+	b.line.set(progressText(p))
 	b.bar.SetCurrent(p.Spent.Milliseconds())
 }
 

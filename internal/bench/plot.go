@@ -10,7 +10,7 @@ import (
 // The size of a plot and of the margins for its axes, in pixels.
 const (
 	plotWidth, plotHeight   = 640, 260
-	left, right, top, below = 64, 16, 16, 40
+	left, right, top, below = 64, 28, 16, 40
 )
 
 // axis maps values to one side of a plot.
