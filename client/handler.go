@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // Handler is how an application hears of things. Each field may be nil.
@@ -201,7 +202,11 @@ func (c *Client) handLot(l lot) (bool, error) {
 			return run(tx, "UPDATE conversations SET rewound_to = NULL WHERE conv = ? AND rewinds = ?", l.conv, l.rewinds)
 		})
 	}
-	events, err := eventsAfter(c.store.db, l.conv, l.handled, l.stored, handBatch)
+	through := l.stored
+	if fault.Planted(fault.ClientHandsOverGap) {
+		through = impart.MaxNumber
+	}
+	events, err := eventsAfter(c.store.db, l.conv, l.handled, through, handBatch)
 	if err != nil {
 		return false, err
 	}

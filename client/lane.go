@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -110,6 +111,9 @@ func (s *session) pumpLanes(at time.Time) error {
 
 // sendItem sends one item behind those of its lane that are under way.
 func (s *session) sendItem(l *lane, it *Item) {
+	if fault.Planted(fault.ClientCMIDAnew) && it.At < now()-1000 { // a retry, most likely
+		it.CMID = newCMID()
+	}
 	r := &request{kind: asksItem, item: it}
 	if it.Kind == impart.KindRecall {
 		s.ask(&wire.Recall{Conv: it.Conv, Seq: it.Target, CMID: it.CMID, MID: it.TargetMID, Epoch: s.me.Epoch}, r)
@@ -118,6 +122,9 @@ func (s *session) sendItem(l *lane, it *Item) {
 			Conv: it.Conv, CMID: it.CMID, Body: it.Body, Type: it.Type, Ext: it.Ext, Prev: l.prev(), Epoch: s.me.Epoch,
 		}, r)
 	}
+	if fault.Planted(fault.ClientForgetsSent) {
+		s.write(func(tx *sql.Tx) error { return run(tx, "DELETE FROM outbox WHERE cmid = ?", it.CMID) })
+	}
 	l.last = it.pos
 	l.flights = append(l.flights, r)
 }
@@ -125,7 +132,7 @@ func (s *session) sendItem(l *lane, it *Item) {
 // prev is the message under way that has to be stored first, "" if there is none.
 func (l *lane) prev() impart.CMID {
 	for _, r := range slices.Backward(l.flights) {
-		if r.item.Kind == impart.KindMsg {
+		if r.item.Kind == impart.KindMsg && !fault.Planted(fault.ClientNoPrev) {
 			return r.item.CMID
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -49,7 +50,7 @@ func (c *Client) runLink() {
 func final(err error) bool {
 	var bye *Bye
 	var wrong *wrongUser
-	return errors.As(err, &bye) && bye.Final || errors.As(err, &wrong)
+	return errors.As(err, &bye) && bye.Final && !fault.Planted(fault.ClientReturns) || errors.As(err, &wrong)
 }
 
 // wrongUser is a token for somebody else than the store's user.

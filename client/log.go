@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // conv is what a session knows of one conversation. The first group is the row of
@@ -105,7 +106,7 @@ func (c *conv) put(tx *sql.Tx, me self, ev *impart.Event) ([]Settled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ev.Kind == impart.KindRecall {
+	if ev.Kind == impart.KindRecall && !fault.Planted(fault.ClientKeepsBody) {
 		err = run(tx, "UPDATE events SET body = '', ext = NULL, recalled = 1 WHERE conv = ? AND seq = ?", ev.Conv, ev.Target)
 	}
 	if err != nil {
@@ -145,7 +146,7 @@ func (c *conv) insert(tx *sql.Tx, me self, ev *impart.Event) (settled []Settled,
 		}
 	}
 	recalled := ev.Recalled
-	if ev.Kind == impart.KindMsg && !recalled {
+	if ev.Kind == impart.KindMsg && !recalled && !fault.Planted(fault.ClientLateBody) {
 		err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM events WHERE conv = ? AND target = ? AND kind = ?)",
 			ev.Conv, ev.Seq, impart.KindRecall).Scan(&recalled)
 		if err != nil {
@@ -172,7 +173,7 @@ func (c *conv) close(tx *sql.Tx) error {
 		if !next.Valid {
 			c.above = false
 		}
-		if !next.Valid || impart.Seq(next.Int64) != c.stored+1 {
+		if !next.Valid || impart.Seq(next.Int64) != c.stored+1 && !fault.Planted(fault.ClientCursorOverGap) {
 			return nil
 		}
 		c.stored++

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // Item is a message, or a recall of one, that has no final answer yet, or was
@@ -65,7 +66,7 @@ func settle(tx *sql.Tx, ev *impart.Event, fresh bool) (settled []Settled, mine b
 		return settled, mine, nil
 	}
 	cancelled, err := changed(tx, "DELETE FROM cancelled WHERE cmid = ?", ev.CMID)
-	if err != nil || !cancelled {
+	if err != nil || !cancelled || fault.Planted(fault.ClientForgetsCancelled) {
 		return settled, mine, err
 	}
 	return settled, mine, recall(tx, ev)
@@ -78,7 +79,8 @@ func recallOf(ev *impart.Event, at impart.Millis) *Item {
 
 // refuse keeps an item as refused for good.
 func refuse(tx *sql.Tx, cmid impart.CMID, why *impart.Error) (bool, error) {
-	return changed(tx, "UPDATE outbox SET code = ?, message = ? WHERE cmid = ? AND code = ''", why.Code, why.Message, cmid)
+	return changed(tx, "UPDATE outbox SET code = ?, message = ? WHERE (cmid = ? OR ?) AND code = ''",
+		why.Code, why.Message, cmid, fault.Planted(fault.ClientRefusesAll))
 }
 
 // rewind takes the events above agreed out of a conversation, whose history is
@@ -96,8 +98,10 @@ func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	if err != nil {
 		return err
 	}
-	if err := putBack(tx, undone); err != nil {
-		return err
+	if !fault.Planted(fault.ClientForgetsUndone) {
+		if err := putBack(tx, undone); err != nil {
+			return err
+		}
 	}
 	if err := run(tx, "DELETE FROM events WHERE conv = ? AND seq > ?", c.id, firm); err != nil {
 		return err

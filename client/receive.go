@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -124,6 +125,9 @@ func (s *session) takeReceipt(f *wire.Receipt) {
 
 func (s *session) takeEvent(f *wire.Event) {
 	s.sawEpoch(f.Epoch)
+	if fault.Planted(fault.ClientAcksEarly) {
+		s.send(&wire.Ack{N: &s.me.N, Epoch: f.Epoch, Items: []impart.AckItem{{Conv: f.Event.Conv, Seq: f.Event.Seq}}})
+	}
 	s.put(f.Event, f.Epoch, false)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -166,7 +167,9 @@ func (s *session) redo(r *request) {
 		r.conv.reading = false
 		s.rereads = true
 	case asksItem:
-		s.lane(r.item.Conv).restart(time.Now())
+		if !fault.Planted(fault.ClientWaitsForEver) {
+			s.lane(r.item.Conv).restart(time.Now())
+		}
 	case asksCall:
 		r.drop(ErrOffline)
 	}

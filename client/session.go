@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -154,9 +155,13 @@ func (s *session) writeFrames(ctx context.Context) error {
 }
 
 func (s *session) work(ctx context.Context, token string) error {
-	s.ask(&wire.Hello{
+	hello := &wire.Hello{
 		Token: token, Device: s.me.Device, Install: s.me.Install, N: &s.me.N, Proto: wire.Proto, History: s.c.cfg.History,
-	}, &request{kind: asksHello})
+	}
+	if fault.Planted(fault.ClientHidesN) {
+		hello.N = nil
+	}
+	s.ask(hello, &request{kind: asksHello})
 	timer := time.NewTimer(s.c.cfg.ReplyTimeout)
 	defer timer.Stop()
 	for {

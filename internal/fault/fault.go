@@ -33,3 +33,21 @@ const (
 	RecallFreesDedup    Bug = "recall-frees-dedup"    // D17: the dedup row of a recalled message goes with it
 	ThroughSkipsVisible Bug = "through-skips-visible" // D3: through runs ahead of an early page end
 )
+
+// The bugs that can be planted in the Go SDK.
+const (
+	ClientCMIDAnew         Bug = "client-cmid-anew"         // D2: a retry gets a cmid of its own
+	ClientAcksEarly        Bug = "client-acks-early"        // D3: an event is acknowledged before it is stored
+	ClientCursorOverGap    Bug = "client-cursor-over-gap"   // D3: the cursor runs over what is missing
+	ClientHandsOverGap     Bug = "client-hands-over-gap"    // D7: the application is handed what stands above a gap
+	ClientHidesN           Bug = "client-hides-n"           // D9: a hello does not tell how often the store was written
+	ClientReturns          Bug = "client-returns"           // D9: a client that was superseded comes back by itself
+	ClientRefusesAll       Bug = "client-refuses-all"       // D13: one final refusal is taken for all that wait
+	ClientNoPrev           Bug = "client-no-prev"           // D14: a message does not name the one before it
+	ClientForgetsSent      Bug = "client-forgets-sent"      // D16: a message leaves the outbox when it is sent
+	ClientForgetsUndone    Bug = "client-forgets-undone"    // D16: what a new epoch has undone is not sent again
+	ClientWaitsForEver     Bug = "client-waits-for-ever"    // D16: a lost reply is waited for as long as the connection lives
+	ClientKeepsBody        Bug = "client-keeps-body"        // D17: a recall leaves the text in the store
+	ClientLateBody         Bug = "client-late-body"         // D17: a message that comes after its recall keeps its text
+	ClientForgetsCancelled Bug = "client-forgets-cancelled" // D17: a cancelled message that was stored all the same stays
+)
