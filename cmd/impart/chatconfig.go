@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -98,8 +100,16 @@ func asFileName(id string) string {
 			fmt.Fprintf(&b, "%%%02x", c)
 		}
 	}
-	return b.String()
+	name := b.String()
+	if len(name) > maxFileName {
+		sum := sha256.Sum256([]byte(id))
+		name = name[:maxFileName] + "-" + hex.EncodeToString(sum[:16])
+	}
+	return name
 }
+
+// maxFileName keeps names of long ids within what file systems take, 255 bytes.
+const maxFileName = 150
 
 // tokenTime bounds one run of the token command.
 const tokenTime = 30 * time.Second

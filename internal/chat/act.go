@@ -47,9 +47,12 @@ func (c *Chat) act(ctx context.Context, conv impart.ConvID, o order) (outcome, e
 
 func (c *Chat) read(ctx context.Context, conv impart.ConvID, seq impart.Seq) (outcome, error) {
 	if seq == 0 {
-		here, _, err := c.state(ctx, conv)
+		here, found, err := c.state(ctx, conv)
 		if err != nil {
 			return outcome{}, err
+		}
+		if !found {
+			return outcome{}, fmt.Errorf("nothing of %s is here", plain(string(conv)))
 		}
 		seq = here.Stored
 	}
@@ -132,6 +135,8 @@ func choose(list []client.Item, conv impart.ConvID, ref, what string) (client.It
 
 // who asks the server for everybody who may see a message.
 func (c *Chat) who(ctx context.Context, conv impart.ConvID, seq impart.Seq) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	users, err := c.report(ctx, conv, seq)
 	if err != nil {
 		return outcome{}, worded(err)
@@ -164,6 +169,9 @@ func (c *Chat) report(ctx context.Context, conv impart.ConvID, seq impart.Seq) (
 // worded makes an error one line for the user.
 func worded(err error) error {
 	var refusal *impart.Error
+	if errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("the server has not answered in time")
+	}
 	if errors.As(err, &refusal) && refusal.Code == impart.CursorAhead {
 		return fmt.Errorf("there is nothing of this number here yet (%s)", plain(refusal.Message))
 	}

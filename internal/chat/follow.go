@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/client"
@@ -51,7 +52,9 @@ func (c *Chat) Follow(ctx context.Context, in io.Reader, out *Lines, since Since
 			}
 		case <-ctx.Done():
 			// What has been acknowledged is written too.
-			return f.look(context.WithoutCancel(ctx))
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			return unlessEnded(ctx, f.look(last))
 		}
 		if out.failed != nil {
 			return out.failed
