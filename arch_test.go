@@ -77,7 +77,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	".":                       {"wire"},
 	"docs":                    {".", "wire"},
-	"client":                  {"internal/lab/world", "internal/store/memstore"},
+	"client":                  {"internal/gateway", "internal/lab/world", "internal/store/memstore"},
 	"internal/chat":           {"internal/lab/world"},
 	"internal/store":          {"wire"},
 	"internal/store/sqlstore": {"internal/conformance"},
@@ -126,8 +126,9 @@ var sleepsAllowed = map[string]string{
 	"client/owner_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/link_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/receive_test.go":           "its stories run in the bubbles of virtual time that world_test.go makes",
-	"client/scripted_test.go":          "its stories run in bubbles of virtual time",
 	"client/story_test.go":             "its story runs in bubbles of virtual time",
+	"client/doubt_test.go":             "its stories run in bubbles of virtual time",
+	"client/rare_test.go":              "its stories run in bubbles of virtual time",
 	"client/send_test.go":              "its stories run in the bubbles of virtual time that world_test.go makes",
 }
 

@@ -173,7 +173,7 @@ func (s *session) takeSent(f *wire.Sent) {
 	lane, it := s.lane(r.item.Conv), r.item
 	lane.landed(r)
 	s.sawEpoch(f.Sent.Epoch)
-	if f.Sent.Epoch != s.me.Epoch || f.Sent.Conv != it.Conv {
+	if f.Sent.Conv != it.Conv {
 		return // the item stays, and is looked for in the log
 	}
 	ev := &impart.Event{
