@@ -141,6 +141,14 @@ func (d *draft) spell(do Deed) {
 	d.add(s)
 }
 
+// unheard lets a message be stored whose sender does not hear of it, and then
+// cancels it there or recalls it on another device.
+func (d *draft) unheard() {
+	if i := d.here(); i >= 0 && !d.phones[i].refuse {
+		d.add(Step{Do: Unheard, Phone: i, Conv: everybody, CMID: d.cmid(), Size: d.IntN(2)})
+	}
+}
+
 func (d *draft) mute()  { d.spell(Mute) }
 func (d *draft) quiet() { d.spell(Quiet) }
 func (d *draft) stuck() { d.spell(Stuck) }

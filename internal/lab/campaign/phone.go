@@ -27,6 +27,8 @@ type phone struct {
 	kept     string // a copy of the store that was put aside; "": none
 	keptView *history.Store
 	twin     *phone
+	starts   int // since there is a twin
+	byes     int // before there was one
 
 	mu     sync.Mutex // guards what follows
 	refuse bool       // the handler fails
@@ -78,6 +80,7 @@ func (p *phone) start() error {
 		return fmt.Errorf("%s does not start: %w", store.Name, err)
 	}
 	p.client = c
+	p.starts++
 	return nil
 }
 
@@ -148,6 +151,10 @@ func (p *phone) recall(conv impart.ConvID, target impart.CMID) error {
 	if !ok {
 		return nil
 	}
+	return p.recallAt(conv, seq, target)
+}
+
+func (p *phone) recallAt(conv impart.ConvID, seq impart.Seq, target impart.CMID) error {
 	began := p.run.tape.Begin()
 	cmid, err := p.client.Recall(p.run.ctx, conv, seq)
 	var refusal *impart.Error
@@ -197,6 +204,12 @@ func (p *phone) holds() (history.Held, error) {
 	}
 	for _, it := range items {
 		h.Outbox = append(h.Outbox, it.CMID)
+	}
+	if items, err = p.client.Refused(p.run.ctx); err != nil {
+		return h, err
+	}
+	for _, it := range items {
+		h.Refused[it.CMID] = it.Err.Code
 	}
 	convs, err := p.client.Conversations(p.run.ctx)
 	if err != nil {

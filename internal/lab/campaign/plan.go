@@ -81,9 +81,10 @@ const (
 	Early   Deed = "early"   // a message whose predecessor was never sent
 	AckBack Deed = "ack-back"
 	AckFar  Deed = "ack-far"
-	Mute    Deed = "mute"  // a device acknowledges nothing for a while
-	Quiet   Deed = "quiet" // a device gets no push and no retry for a while
-	Stuck   Deed = "stuck" // a device takes nothing while much is sent
+	Mute    Deed = "mute"    // a device acknowledges nothing for a while
+	Quiet   Deed = "quiet"   // a device gets no push and no retry for a while
+	Stuck   Deed = "stuck"   // a device takes nothing while much is sent
+	Unheard Deed = "unheard" // a device hears no answer to a message, and that is taken back meanwhile
 	Rest    Deed = "rest"
 )
 

@@ -201,7 +201,7 @@ func (r *Run) heal() error {
 		}
 	}
 	began := time.Now()
-	for {
+	for pause := 1; ; pause = min(2*pause, 20) {
 		f, err := r.final()
 		if err == nil && len(r.tape.Unsettled(f)) == 0 {
 			return nil
@@ -212,7 +212,7 @@ func (r *Run) heal() error {
 		if time.Since(began) > r.world.Patience() {
 			return err
 		}
-		if err := r.pass(1); err != nil {
+		if err := r.pass(pause); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ func TestASeedDrawsTheSamePlan(t *testing.T) {
 	for _, do := range []Deed{
 		Send, SendAgain, Recall, Cancel, Read, Restart, Crash, CrashHand, CrashAck, Leave, Return, Reinstall, Keep, RollBack, Clone, Unclone,
 		Refuse, Accept, Net, CutIt, Kill, Drain, Backup, Restore, Raise, Join, Part, Look, Resend, Batch, Collide, Early, AckBack, AckFar,
-		Mute, Quiet, Stuck, Rest,
+		Mute, Quiet, Stuck, Unheard, Rest,
 	} {
 		if kinds[do] == 0 {
 			t.Errorf("%s is never drawn", do)

@@ -2,8 +2,10 @@ package campaign
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/client"
 )
 
 // Lengths of spells, in beats. The ladder of retries ends after 26 s, and a sweep
@@ -32,6 +34,8 @@ func (r *Run) spell(s *Step) error {
 		return r.mute(p, s)
 	case Quiet:
 		return r.quiet(p, s)
+	case Unheard:
+		return r.unheard(p, s)
 	}
 	return r.stuck(p, s)
 }
@@ -70,10 +74,71 @@ func (r *Run) mute(p *phone, s *Step) error {
 // quiet: a device gets no push and no retry, while its connection lives. The
 // sweep alone can tell it (D5).
 func (r *Run) quiet(p *phone, s *Step) error {
+	online := p.online()
 	p.net.Lose("event", "retry")
 	defer p.net.Lose()
-	r.say(s, 0, small)
-	return r.pass(quietFor)
+	if !r.say(s, 0, small) {
+		return nil
+	}
+	_, mid, _ := r.tape.Placed(s.User, impart.CMID(fmt.Sprintf("%s-%d", s.CMID, 0)))
+	if err := r.pass(quietFor); err != nil || !online || !p.online() {
+		return err
+	}
+	events, err := p.client.Events(r.ctx, s.Conv, 0, 10_000)
+	if err == nil && !slices.ContainsFunc(events, func(ev impart.Event) bool { return ev.MID == mid }) && !r.tape.Undone(mid) {
+		r.tape.Wrong("D5", "%s was not told of %s of %s, whose pushes were lost", p.store.Name, s.CMID, s.User)
+	}
+	return err
+}
+
+// online reports whether the device is connected and says that it has caught up.
+func (p *phone) online() bool { return p.client.Status().State == client.Online }
+
+// unheard: a message is stored, its sender hears nothing of that, and it is taken
+// back: it may come back on no road, and with no text (D17).
+func (r *Run) unheard(p *phone, s *Step) error {
+	defer p.net.Lose()
+	p.net.Lose("sent", "synced", "pulled")
+	if err := p.send(s.Conv, s.CMID, body(s.CMID, 30)); err != nil {
+		return err
+	}
+	if err := r.pass(3); err != nil {
+		return err
+	}
+	var other *phone
+	for _, o := range r.phones {
+		if o != p && o.User == p.User && o.client != nil {
+			other = o
+		}
+	}
+	if other == nil || s.Size == 0 {
+		if err := p.cancel(s.CMID); err != nil {
+			return err
+		}
+	} else if err := other.recallUnheard(s.Conv, s.CMID); err != nil {
+		return err
+	}
+	if err := r.pass(14); err != nil {
+		return err
+	}
+	// The answer to the resend comes first, and does not know of the recall.
+	p.net.Lose("synced", "pulled")
+	return r.pass(24)
+}
+
+// recallUnheard recalls a message of the same user's other device, where this one
+// holds it.
+func (p *phone) recallUnheard(conv impart.ConvID, target impart.CMID) error {
+	events, err := p.client.Events(p.run.ctx, conv, 0, 10_000)
+	if err != nil {
+		return err
+	}
+	for _, ev := range events {
+		if ev.Sender == p.User && ev.CMID == target {
+			return p.recallAt(conv, ev.Seq, target)
+		}
+	}
+	return nil
 }
 
 // stuck: a device takes nothing while more is pushed to it than may wait (D15,

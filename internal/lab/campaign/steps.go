@@ -15,7 +15,7 @@ func (r *Run) step(s *Step) error {
 		return r.operate(s)
 	case Look, Resend, Batch, Collide, Early, AckBack, AckFar:
 		return r.observe(s)
-	case Mute, Quiet, Stuck:
+	case Mute, Quiet, Stuck, Unheard:
 		return r.spell(s)
 	case Net:
 		p.net.Set(s.Net)
@@ -229,15 +229,21 @@ func (r *Run) clone(p *phone) error {
 		return err
 	}
 	p.twin = twin
+	p.starts, p.byes = 0, byes(p)+byes(twin)
 	if err := p.start(); err != nil {
 		return err
 	}
-	return twin.start()
+	if err := twin.start(); err != nil {
+		return err
+	}
+	return r.pass(cloneFor)
 }
 
-// mostDials is how often each of two machines with one store may connect until
-// the older one stays away, with what the network does to them in between.
-const mostDials = 60
+// cloneFor is how many beats two machines with one store have to fight at least.
+const cloneFor = 60
+
+// byes is how often a device was told that another connection has taken over.
+func byes(p *phone) int { return p.net.Byes() }
 
 func (r *Run) unclone(p *phone) error {
 	if p.twin == nil {
@@ -245,6 +251,10 @@ func (r *Run) unclone(p *phone) error {
 	}
 	twin := p.twin
 	p.twin = nil
+	// Each start takes the device over once. More often they kick each other.
+	if got, most := byes(p)+byes(twin)-p.byes, p.starts+2; got > most {
+		r.tape.Wrong("D9", "%s and its clone took the device from each other %d times, after %d starts", p.store.Name, got, p.starts+1)
+	}
 	if err := twin.stop(); err != nil {
 		return err
 	}

@@ -69,8 +69,9 @@ type Network interface {
 	// Hold lets nothing reach the device until Release.
 	Hold()
 	Release()
-	// Dials is how often the device has tried to connect.
-	Dials() int
+	// Byes is how often the device was seen to be told that another connection has
+	// taken its place.
+	Byes() int
 	// OnAck calls f, once, with the next ack before it leaves the device, and cuts
 	// the connection behind it. It reports whether it can do that.
 	OnAck(f func(acks []impart.AckItem)) bool

@@ -106,7 +106,7 @@ func (t *Tape) judgeOrigin(log []impart.Event, ev *impart.Event) {
 		if !target.Recalled || target.Body != "" || target.Ext != nil {
 			t.fault("D17", "%s %d is recalled by %d and is served with its text %s", ev.Conv, target.Seq, ev.Seq, short(target.Body))
 		}
-		if item := t.items[key{ev.Sender, target.CMID}]; (w == nil || w.Kind == "") && (item == nil || !item.cancel) {
+		if item := t.items[key{ev.Sender, target.CMID}]; (w == nil || w.Kind == "") && (item == nil || !item.cancel && !item.recall) {
 			t.fault("D12", "%s %d recalls %d, and nobody wanted that", ev.Conv, ev.Seq, ev.Target)
 		}
 	case ev.Conv != w.Conv || !ev.Recalled && ev.Body != w.Body:
@@ -198,6 +198,11 @@ func steady(conv impart.ConvID) bool { return strings.HasPrefix(string(conv), "c
 
 func (t *Tape) judgeTaken(f *Final, h *Held, stored map[key]*impart.Event) {
 	s := h.Store
+	for cmid, code := range h.Refused {
+		if k := (key{s.User, cmid}); t.items[k] != nil {
+			t.judgeRefusal(k, t.items[k], code)
+		}
+	}
 	placed := map[impart.ConvID]*impart.Event{}
 	for _, cmid := range s.taken {
 		k := key{s.User, cmid}
@@ -228,11 +233,12 @@ func (t *Tape) judgeTaken(f *Final, h *Held, stored map[key]*impart.Event) {
 	}
 }
 
-// judgeFresh: a device without a past reads what its user may see, and no more.
+// judgeFresh: a device without a past reads what its user may see, and no more. It
+// goes from page to page by their through, which must not run ahead (D3).
 func (t *Tape) judgeFresh(f *Final) {
 	for user, convs := range f.Fresh {
 		for _, c := range t.Convs {
-			t.compare("a new device of "+string(user), "D5", c.ID, convs[c.ID], Visible(c, f.Logs[c.ID], user))
+			t.compare("a new device of "+string(user), "D5/D3", user, c.ID, convs[c.ID], Visible(c, f.Logs[c.ID], user))
 		}
 	}
 }
@@ -264,7 +270,7 @@ func (t *Tape) judgeSights() {
 		}
 		if recall := recallOf(log, k.seq); recall != nil && !got.text.IsZero() && in == t.last() {
 			for _, a := range t.recallAnswers(recall) {
-				if got.text.After(a.on.Add(bodyGrace)) {
+				if a.at > in.from && got.text.After(a.on.Add(bodyGrace)) {
 					t.fault("D17", "%s was shown the text of %s %d long after it was recalled", k.user, k.conv, k.seq)
 				}
 			}

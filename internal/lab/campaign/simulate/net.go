@@ -44,9 +44,6 @@ func (n *net) HTTPClient() *http.Client { return n.link.HTTPClient() }
 // Cut implements [campaign.Network].
 func (n *net) Cut() { n.link.Cut() }
 
-// Dials implements [campaign.Network].
-func (n *net) Dials() int { return n.link.Dials() }
-
 // Byes implements [campaign.Network].
 func (n *net) Byes() int {
 	n.mu.Lock()

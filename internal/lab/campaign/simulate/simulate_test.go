@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -58,7 +59,7 @@ func memory(t *testing.T) string {
 }
 
 // simulate runs the plan of a seed and gives what was found.
-func simulate(t *testing.T, seed uint64, counts *Counts, breaks ...memstore.Break) (found []history.Finding) {
+func simulate(t *testing.T, seed uint64, counts *Counts, breaks ...memstore.Break) (found []history.Finding, err error) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
 		field := New(seed, dir, counts, breaks...)
@@ -66,19 +67,15 @@ func simulate(t *testing.T, seed uint64, counts *Counts, breaks ...memstore.Brea
 		if os.Getenv("CAMPAIGN_TRACE") != "" {
 			field.Trace = steps.add
 		}
-		result, err := campaign.Execute(t.Context(), campaign.Draw(seed, length), field, steps.add)
+		var result campaign.Result
+		result, err = campaign.Execute(t.Context(), campaign.Draw(seed, length), field, steps.add)
 		if err != nil || len(result.Findings) > 0 {
 			steps.show(t)
 		}
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-		if err := field.Close(); err != nil {
-			t.Errorf("seed %d: the server does not end: %v", seed, err)
-		}
+		err = errors.Join(err, field.Close())
 		found = result.Findings
 	})
-	return found
+	return found, err
 }
 
 func number(t *testing.T, name string, value uint64) uint64 {
@@ -94,6 +91,7 @@ func number(t *testing.T, name string, value uint64) uint64 {
 	return n
 }
 
+// TestSimulation: nothing is found on the clean server and the clean SDK.
 func TestSimulation(t *testing.T) {
 	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, "CAMPAIGN_RUNS", 100)
 	var counts Counts
@@ -101,7 +99,11 @@ func TestSimulation(t *testing.T) {
 		for seed := first; seed < first+runs; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				for _, f := range simulate(t, seed, &counts) {
+				found, err := simulate(t, seed, &counts)
+				if err != nil {
+					t.Errorf("seed %d: %v", seed, err)
+				}
+				for _, f := range found {
 					t.Errorf("seed %d: %s", seed, f)
 				}
 			})
