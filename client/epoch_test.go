@@ -317,3 +317,26 @@ func TestSupersededIsFinal(t *testing.T) {
 		ben.wants(ab, "hi", "from the outbox")
 	})
 }
+
+func TestWhatWasReadIsToldAgainInANewEpoch(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana, ben := w.app("ana"), w.app("ben")
+		ana.send(ab, "hi")
+		ana.through()
+		ben.wants(ab, "hi")
+		must(t, ben.Read(t.Context(), ab, 1))
+		ben.wantsRead(1)
+		epoch, err := w.Logic.RaiseEpoch(t.Context())
+		must(t, err)
+		ben.entered(epoch)
+		ana.entered(epoch)
+		time.Sleep(time.Second)
+		report, err := ana.Who(t.Context(), ab, 1, "")
+		must(t, err)
+		for _, user := range report.Users {
+			if user.User == "u-ben" && !user.Read {
+				t.Error("in the new epoch the server does not know that u-ben has read it")
+			}
+		}
+	})
+}
