@@ -266,6 +266,7 @@ func TestARolledBackStoreMissesNothing(t *testing.T) {
 		if sends != 0 {
 			t.Errorf("%d messages were sent again, though the log shows them", sends)
 		}
+		time.Sleep(time.Second) // the handler is told by a goroutine of its own
 		ben.mu.Lock()
 		if len(ben.settled) != 1 || ben.settled[0].CMID != waiting {
 			t.Errorf("settled: %+v", ben.settled)
