@@ -294,6 +294,7 @@ func slowFlush(ctx context.Context, b *lab.Bench) {
 	disk.Fault(crashfs.Faults{SyncDelay: delay})
 	early := time.Duration(0)
 	for i := range 2 {
+		b.Pause(delay + delay/6) // no flush is under way that the answer could hide behind
 		began := time.Now()
 		l.answered(b, cmid("m", i), sendPatiently(ctx, b, phone, cmid("m", i)), nil)
 		took := time.Since(began)

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -53,13 +54,19 @@ func noDuplicateSeq(ctx context.Context, b *lab.Bench) {
 	const senders, each = 4, 60
 	users := []impart.UserID{"u-1", "u-2", "u-3", "u-4"}
 	s.PutConv(ab, users...)
-	send := func(from, to int) {
+	var answered atomic.Int64
+	send := func(from, to int) (lost int64) {
+		before := answered.Load()
 		b.Each(senders, func(i int) {
-			phone := b.DeviceAs(s.Addr(), users[i], impart.DeviceID(cmid("d", from)), "i-1", nil)
+			phone, err := b.TryDevice(s.Addr(), users[i], impart.DeviceID(cmid("d", from)), "i-1", nil)
+			if err != nil {
+				return // the server was killed
+			}
 			defer phone.Close()
 			for n := from; n < to; n++ {
-				// The kill takes an answer away now and then: it is sent again below.
-				_, _ = phone.Send(ab, cmid(string(users[i]), n), "hi")
+				if _, err := phone.Send(ab, cmid(string(users[i]), n), "hi"); err == nil {
+					answered.Add(1)
+				}
 				if n%5 == 0 {
 					_, _ = phone.Send(ab, cmid(string(users[i]), n), "hi")
 				}
@@ -68,19 +75,23 @@ func noDuplicateSeq(ctx context.Context, b *lab.Bench) {
 				}
 			}
 		})
+		return int64(senders*(to-from)) - answered.Load() + before
 	}
 	send(0, each/2)
-	killed := make(chan struct{})
-	go func() {
-		defer close(killed)
-		time.Sleep(30 * time.Millisecond) // in the middle of what follows
-		s.Process().Kill()
-	}()
-	send(each/2, each)
-	<-killed
+	b.Each(2, func(i int) {
+		if i == 0 {
+			send(each/2, each)
+			return
+		}
+		begun := answered.Load()
+		b.Eventually(10*time.Second, func() bool { return answered.Load() >= begun+senders })
+		s.Kill()
+	})
 	b.Bit("exit code 137", count(s.Process().ExitCode() == halted))
 	s.Start()
-	send(each/2, each) // every client sends again what it is not sure of
+	// Every client sends again what it is not sure of.
+	again := send(0, each)
+	b.Wants(again == 0, "%d sends got no answer from a server that runs", again)
 	var faults []string
 	n := int64(0)
 	s.Look(func(db *rows.DB) (err error) {
