@@ -100,7 +100,7 @@ func (s *session) askProbe(c *conv) {
 	at := p.held[p.next()]
 	limit := 1
 	s.ask(&wire.Sync{Conv: c.id, After: &at.seq, AfterMID: at.mid, Limit: &limit, Epoch: s.me.Epoch},
-		&request{kind: asksProbe, conv: c, after: at.seq})
+		&request{kind: asksProbe, conv: c, after: at.seq, probe: p})
 }
 
 // next is the place to ask about: at first the last one, where most find that
@@ -112,9 +112,14 @@ func (p *probe) next() int {
 	return (p.lo + p.hi) / 2
 }
 
+// open reports whether a request is the question that a conversation's search
+// waits for: a newer epoch begins another search, and one that was given up has
+// been asked again.
+func (r *request) open() bool { return r.probe == r.conv.probe && !r.late }
+
 func (s *session) probeAgreed(r *request) {
-	p := r.conv.probe
-	if p == nil {
+	p := r.probe
+	if !r.open() {
 		return
 	}
 	p.lo, p.asked = p.next(), false
@@ -124,8 +129,8 @@ func (s *session) probeAgreed(r *request) {
 // probeRefused takes another event, or none, as another history.
 func (s *session) probeRefused(r *request, f *wire.ErrorFrame) {
 	c := r.conv
-	p := c.probe
-	if p == nil {
+	p := r.probe
+	if !r.open() {
 		return
 	}
 	p.asked = false

@@ -202,6 +202,37 @@ func TestCrashesWhileHistoriesAreCompared(t *testing.T) {
 	})
 }
 
+// Found by the campaign: the client died of the question that nobody waited for.
+func TestAnotherEpochWhileHistoriesAreCompared(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana := w.app("ana")
+		for _, text := range numbered("a", 9) {
+			ana.send(ab, text)
+		}
+		ana.through()
+		lost := 0
+		ana.link.Rule(func(f world.Frame) world.Fate {
+			if f.T == "synced" && lost == 0 {
+				lost++
+				return world.Drop
+			}
+			return world.Pass
+		})
+		_, err := w.Logic.RaiseEpoch(t.Context())
+		must(t, err)
+		time.Sleep(time.Second)
+		epoch, err := w.Logic.RaiseEpoch(t.Context())
+		must(t, err)
+		ana.entered(epoch)
+		time.Sleep(time.Minute)
+		if lost != 1 || ana.rewound != nil {
+			t.Errorf("%d replies were lost, and the application was told of %q", lost, ana.rewound)
+		}
+		ana.send(ab, "a10")
+		ana.wants(ab, numbered("a", 10)...)
+	})
+}
+
 func TestAReinstalledDeviceStartsAnew(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
 		ana, ben := w.app("ana"), w.app("ben")

@@ -32,6 +32,7 @@ type request struct {
 	kind  asks
 	conv  *conv      // asksSync, asksProbe, asksRead
 	after impart.Seq // asksSync, asksProbe
+	probe *probe     // asksProbe
 	want  impart.Seq // asksSync: what was known to be there
 	acks  []*conv    // asksAck
 	item  *Item      // asksItem
@@ -160,7 +161,7 @@ func (s *session) redo(r *request) {
 	case asksSync:
 		r.conv.syncing = false
 	case asksProbe:
-		r.conv.probe.asked = false
+		r.probe.asked = false
 	case asksAck:
 		s.ackLost(r)
 	case asksRead:
