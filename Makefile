@@ -3,12 +3,12 @@
 #   GO        the go command                   FUZZTIME  per fuzz target, for make fuzz
 #   TESTFLAGS more flags for go test, e.g. TESTFLAGS='-run Pull -v'
 #   RUNS SEED for make random
-#   BENCH     pattern for make bench
+#   BENCH     pattern for make bench                   LABFLAGS  checks and flags for make lab
 #   MODELFLAGS  for make model, e.g. MODELFLAGS='-run send/NO_DEDUP -trail'
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check model fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check model lab fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -16,6 +16,7 @@ RUNS      ?= 2000
 SEED      ?=
 BENCH     ?= .
 TESTFLAGS ?=
+LABFLAGS  ?=
 MODELFLAGS ?=
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -77,6 +78,10 @@ test-blackbox: ## the real binary from outside: protocol, crashes, random schedu
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \
 	$(GO) run ./model $$tools $(MODELFLAGS)
+
+lab: ## the fault lab: every check with its twins; LABFLAGS narrows it, e.g. LABFLAGS=power-cut
+	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
+	bin/impart-fault lab run $(LABFLAGS)
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)

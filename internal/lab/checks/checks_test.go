@@ -1,10 +1,62 @@
 package checks
 
 import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/impart-im/impart/internal/lab"
 )
+
+var update = flag.Bool("update", false, "write the table of docs/lab.md anew")
+
+const (
+	tableBegin = "<!-- checks:begin (written by `go test ./internal/lab/checks -update`; a test compares it with the code) -->\n"
+	tableEnd   = "<!-- checks:end -->"
+)
+
+// table is the table of all checks as the documentation has it.
+func table() string {
+	var b strings.Builder
+	b.WriteString("| check | holds | what is broken | expected | twins |\n| --- | --- | --- | --- | --- |\n")
+	for _, c := range All() {
+		var twins []string
+		for _, s := range c.Twins {
+			twins = append(twins, "`"+s.Name+"`")
+		}
+		id := "`" + c.ID + "`"
+		if c.Short {
+			id += " *"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", id, c.Invariant, c.What, c.Expect, strings.Join(twins, ", "))
+	}
+	return b.String() + "\n\\* in the quick set.\n"
+}
+
+func TestTheDocumentedChecksAreTheseChecks(t *testing.T) {
+	name := filepath.Join("..", "..", "..", "docs", "lab.md")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), tableBegin)
+	found, after, ends := strings.Cut(rest, tableEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has lost the marks around its table", name)
+	}
+	if *update {
+		if err := os.WriteFile(name, []byte(before+tableBegin+table()+tableEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if found != table() {
+		t.Errorf("%s has another table than the code: go test ./internal/lab/checks -update", name)
+	}
+}
 
 func TestEveryCheckCanShowThatItCanFail(t *testing.T) {
 	for _, f := range lab.Faults(All()) {
