@@ -63,9 +63,10 @@ type Network interface {
 	Cut()
 	// Set is how it treats frames from now on.
 	Set(w Weather)
-	// Lose drops, of what a device sends or gets, the frames of these kinds: "ack",
-	// "event", "retry" (hints that stand for a retry). Without kinds it stops.
-	Lose(kinds ...string)
+	// Lose drops, of what a device sends or gets, the frames of these types; "retry"
+	// are hints that stand for a retry. Without any it stops. It reports whether it
+	// can do that.
+	Lose(types ...string) bool
 	// Hold lets nothing reach the device until Release.
 	Hold()
 	Release()

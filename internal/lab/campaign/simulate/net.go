@@ -10,6 +10,7 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/lab/campaign"
+	"github.com/impart-im/impart/internal/lab/campaign/history"
 	"github.com/impart-im/impart/internal/lab/world"
 	"github.com/impart-im/impart/wire"
 )
@@ -31,7 +32,7 @@ type net struct {
 	released time.Time
 	burst    int // bytes of events that came with the release
 	onAck    func([]impart.AckItem)
-	conn     *conn
+	attempts *history.Attempts
 	byes     int
 }
 
@@ -64,10 +65,11 @@ func (n *net) Set(w campaign.Weather) {
 }
 
 // Lose implements [campaign.Network].
-func (n *net) Lose(kinds ...string) {
+func (n *net) Lose(kinds ...string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lose = kinds
+	return true
 }
 
 // Hold implements [campaign.Network].

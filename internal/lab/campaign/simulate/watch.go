@@ -1,10 +1,10 @@
 package simulate
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
-	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/lab/campaign"
 	"github.com/impart-im/impart/internal/lab/campaign/history"
 	"github.com/impart-im/impart/internal/lab/world"
@@ -30,27 +30,8 @@ func (w *watch) get() (*history.Tape, *campaign.Plan) {
 	return w.tape, w.plan
 }
 
-// conn counts what one connection carries. A new one begins with a welcome.
-type conn struct {
-	pushes map[place]int
-	hints  map[impart.ConvID]int
-	acks   map[impart.ConvID]int
-}
-
-type place struct {
-	conv impart.ConvID
-	seq  impart.Seq
-}
-
-func newConn() *conn {
-	return &conn{pushes: map[place]int{}, hints: map[impart.ConvID]int{}, acks: map[impart.ConvID]int{}}
-}
-
 // flushBytes is how much a gateway takes from its queue at once, about.
 const flushBytes = 64 << 10
-
-// attempts is how often one unacknowledged flow is tried (D10).
-const attempts = 4
 
 // look writes down what a frame shows. n.mu is held.
 func (n *net) look(f world.Frame, fate world.Fate) {
@@ -77,7 +58,7 @@ func (n *net) look(f world.Frame, fate world.Fate) {
 	user := plan.Phones[n.device%100].User
 	switch frame := frame.(type) {
 	case *wire.Welcome:
-		n.conn = newConn()
+		n.attempts = history.NewAttempts()
 	case *wire.Event:
 		tape.Saw(user, frame.Epoch, *frame.Event)
 		n.lookAtPush(tape, frame, len(f.Text))
@@ -91,10 +72,7 @@ func (n *net) look(f world.Frame, fate world.Fate) {
 		if frame.Why != wire.WhyRetry {
 			return
 		}
-		n.conn.hints[frame.Conv]++
-		if got, most := n.conn.hints[frame.Conv], attempts*(1+n.conn.acks[frame.Conv]); got > most {
-			tape.Wrong("D10", "device %d got the %dth retry hint for %s, with %d acks on the connection", n.device, got, frame.Conv, n.conn.acks[frame.Conv])
-		}
+		n.attempts.Hinted(tape, n.name(), frame.Conv)
 	case *wire.Bye:
 		if frame.Code == wire.ByeSuperseded {
 			n.byes++
@@ -109,7 +87,7 @@ func (n *net) lookAtAck(f world.Frame) {
 	}
 	if ack, ok := frame.(*wire.Ack); ok {
 		for _, item := range ack.Items {
-			n.conn.acks[item.Conv]++
+			n.attempts.Acked(item.Conv)
 		}
 	}
 }
@@ -117,11 +95,7 @@ func (n *net) lookAtAck(f world.Frame) {
 // lookAtPush counts how often an event is pushed (D10), and how much comes at
 // once after nothing could (D15).
 func (n *net) lookAtPush(tape *history.Tape, frame *wire.Event, size int) {
-	at := place{frame.Event.Conv, frame.Event.Seq}
-	n.conn.pushes[at]++
-	if got, most := n.conn.pushes[at], attempts*(1+n.conn.acks[at.conv]); got > most {
-		tape.Wrong("D10", "device %d was pushed %s %d for the %dth time, with %d acks on the connection", n.device, at.conv, at.seq, got, n.conn.acks[at.conv])
-	}
+	n.attempts.Pushed(tape, n.name(), frame.Event.Conv, frame.Event.Seq)
 	if n.released.IsZero() || time.Since(n.released) > time.Millisecond {
 		return
 	}
@@ -130,3 +104,5 @@ func (n *net) lookAtPush(tape *history.Tape, frame *wire.Event, size int) {
 		tape.Wrong("D15", "%d bytes of events waited for device %d, which took nothing; %d may wait", n.burst, n.device, queueBytes)
 	}
 }
+
+func (n *net) name() string { return fmt.Sprintf("device %d", n.device) }

@@ -158,7 +158,7 @@ func (f *Field) Dir() string { return f.dir }
 func (f *Field) Network(device int) campaign.Network {
 	n := f.nets[device]
 	if n == nil {
-		n = &net{field: f, device: device, draw: rand.New(rand.NewPCG(f.seed, uint64(1000+device))), conn: newConn()}
+		n = &net{field: f, device: device, draw: rand.New(rand.NewPCG(f.seed, uint64(1000+device))), attempts: history.NewAttempts()}
 		n.link = f.world.Link()
 		n.link.Rule(n.rule)
 		f.nets[device] = n
