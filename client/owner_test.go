@@ -39,6 +39,9 @@ func TestWhatWasReadOnAnotherDeviceIsRead(t *testing.T) {
 		must(t, ben.Read(t.Context(), ab, 2))
 		ben.wantsRead(2)
 		tablet.wantsRead(2) // by a receipt
+		ben.stop()          // and tells nobody anything any more
+		tablet.stop()
+		time.Sleep(time.Minute)
 		fresh := w.app("ben", func(cfg *client.Config) { cfg.Device = "d-fresh" })
 		fresh.wants(ab, "m1", "m2", "m3")
 		fresh.wantsRead(2) // by what a connection begins with

@@ -90,9 +90,10 @@ func TestAScriptDoesNotWaitForWhatCannotCome(t *testing.T) {
 	story(t, func(t *testing.T, w *city) {
 		ana := w.person("u-ana")
 		ana.cfg.Client.Token = client.StaticToken("wrong")
+		began := time.Now()
 		_, err := ana.pipe("one\n", time.Hour)
-		if err == nil {
-			t.Fatal("stored with a wrong token")
+		if err == nil || time.Since(began) > time.Minute {
+			t.Fatalf("with a wrong token: %v, after %v", err, time.Since(began))
 		}
 		has(t, err.Error(), "the server refuses the token", "1 item stays in the outbox")
 		ana.cfg.Client.Token = client.StaticToken("dev:u-ben")
@@ -127,8 +128,9 @@ func TestCancelBeforeAndAfter(t *testing.T) {
 		}
 		has(t, out, "taken back before it was stored")
 		ana.link.On()
-		_, err = ana.pipe("", time.Minute)
+		out, err = ana.pipe("", time.Minute) // what is left over is waited for as well
 		must(t, err)
+		has(t, out, "stored c-ab 1 ")
 		out, err = ana.pipe("/recall 1\n/who 1\n", time.Minute)
 		must(t, err)
 		has(t, out, "u-ana: on ", "u-ben: on 0 of 0 devices, not read")
@@ -203,6 +205,39 @@ func TestFollowBeginsWhereItIsTold(t *testing.T) {
 			if strings.Contains(f.text(), c.none) {
 				t.Errorf("%+v has written\n%s", c.since, f.text())
 			}
+		}
+	})
+}
+
+// A store that gets the conversation while Follow waits has nothing that is not new.
+func TestFollowOnANewStoreLeavesNothingOut(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		_, err := ana.pipe("m1\nm2\nm3\n", time.Minute)
+		must(t, err)
+		f := &follower{Chat: w.person("u-ben").start()}
+		must(t, f.begin(t.Context(), Since{Last: 1}))
+		must(t, f.WaitOnline(t.Context()))
+		must(t, f.begin(t.Context(), f.since))
+		if f.after != 0 {
+			t.Errorf("it begins after %d", f.after)
+		}
+	})
+}
+
+// More lines than the outbox takes wait for room.
+func TestAFullOutboxHoldsTheInputBack(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.cfg.Client.MaxOutbox = 3
+		var want []string
+		for i := range 20 {
+			want = append(want, string(rune('a'+i)))
+		}
+		_, err := ana.pipe(strings.Join(want, "\n"), time.Minute)
+		must(t, err)
+		if got := w.log(); !slices.Equal(got, want) {
+			t.Errorf("the log is %q", got)
 		}
 	})
 }

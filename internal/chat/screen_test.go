@@ -317,6 +317,21 @@ func TestTheStoreFails(t *testing.T) {
 	})
 }
 
+func TestWhatCannotBeTakenStaysInTheInput(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.cfg.Client.MaxOutbox = 1
+		ana.link.Off()
+		s := ana.screen(80, 12)
+		s.types("one", enter)
+		s.wants("outbox 1")
+		s.types("two", enter)
+		s.wants("too many messages wait in the outbox")
+		s.wants("> two")
+		s.leave(w.last())
+	})
+}
+
 // Enter and Ctrl-C in one breath: what was typed is in the outbox all the same.
 func TestLastWords(t *testing.T) {
 	story(t, func(t *testing.T, w *city) {
