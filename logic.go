@@ -208,8 +208,8 @@ const (
 // Cursors moves and reports what devices have stored and users have read.
 type Cursors interface {
 	// Ack merges delivery cursors of one device; one result per item, in order. An
-	// error of the whole request (STALE_INSTALL, EPOCH_CHANGED, UNAVAILABLE) is in
-	// every result.
+	// error of the whole request (EPOCH_CHANGED, UNAVAILABLE, and STALE_INSTALL when
+	// the device has another install or a newer session) is in every result.
 	Ack(ctx context.Context, ack Ack) []Acked
 	// Read merges the user's read cursor and returns it. NOT_MEMBER, CURSOR_AHEAD,
 	// EPOCH_CHANGED.

@@ -6,8 +6,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -158,6 +161,54 @@ func TestFaultALostPushIsFoundByTheSweep(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// An ack waits in the server while its device, put back to a backup from before
+// the write that the ack reports, says hello on a new connection (D9). Without
+// the guard that ack counts for a store that lacks the event.
+func TestFaultAnAckOfAnOlderConnectionMovesNothing(t *testing.T) {
+	for bug, then := range map[fault.Bug]struct {
+		shown     string
+		delivered float64
+	}{
+		"":                   {`im_refused_total{code="STALE_INSTALL",op="ack"} 1`, 0},
+		fault.OldSessionAcks: {"im_cursors_moved_total 1", 1},
+	} {
+		t.Run("bug="+string(bug), func(t *testing.T) {
+			t.Parallel()
+			p := faulty(t, t.TempDir(), "gw.ack:delay=3000:0:1", "IM_BUG="+string(bug))
+			makeConversation(t, p)
+			ana, older := p.come(t, "u-ana"), p.come(t, "u-ben")
+			ana.say(sendOne)
+			older.hears("event")
+			older.say(`{"t":"ack","rid":"a","conv":"c-ab","seq":1,"n":8}`)
+			waitFor(t, "the ack to be held", func() bool { return strings.Contains(p.log(), fault.Struck(fault.Ack)) })
+			newer := p.come(t, "u-ben")
+			if bye := older.hears("bye"); bye["code"] != "SUPERSEDED" {
+				t.Errorf("the older connection ends with %v", bye)
+			}
+			waitFor(t, then.shown, func() bool { return slices.Contains(p.metrics(t), then.shown) })
+			newer.say(`{"t":"convs","rid":"c"}`)
+			if convs := newer.hears("convs")["convs"].([]any); convs[0].(map[string]any)["delivered"] != then.delivered {
+				t.Errorf("the conversations are %v, want delivered %v", convs, then.delivered)
+			}
+		})
+	}
+}
+
+// metrics are the lines of /metrics.
+func (p *serverProcess) metrics(t *testing.T) []string {
+	t.Helper()
+	resp, err := http.Get(p.url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("/metrics: %s, %v", resp.Status, err)
+	}
+	return strings.Split(string(text), "\n")
 }
 
 func TestFaultAnErrorAnswersUnavailable(t *testing.T) {

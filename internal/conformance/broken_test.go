@@ -50,6 +50,8 @@ var noticedBy = map[memstore.Break]string{
 	memstore.BreakCursorAhead:      "cursors/nothing passes head",
 	memstore.BreakInstallEpoch:     "install/a reinstalled device starts anew",
 	memstore.BreakStaleInstall:     "install/a reinstalled device starts anew",
+	memstore.BreakOldSession:       "install/an ack of an older connection moves nothing",
+	memstore.BreakRefusedN:         "install/an ack that is refused raises no n",
 	memstore.BreakNCounter:         "install/a store that was rolled back is a new install",
 	memstore.BreakEpochCursor:      "epoch/cursors of an older epoch count as their start",
 	memstore.BreakEpochRead:        "epoch/cursors of an older epoch count as their start",
@@ -113,10 +115,11 @@ func TestBrokenModel(t *testing.T) {
 	for _, b := range []memstore.Break{
 		memstore.BreakUniqueKey, memstore.BreakHistoryStart, memstore.BreakEpochCursor, memstore.BreakMembershipPage,
 		memstore.BreakFloor, memstore.BreakUnread, memstore.BreakNCounter, memstore.BreakRecallRights,
+		memstore.BreakOldSession,
 	} {
 		t.Run(string(b), func(t *testing.T) {
 			t.Parallel()
-			fails(t, string(b), "TestMemoryStore/model", "-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.seed=1")
+			fails(t, string(b), "TestMemoryStore/model", "-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.seed=1", "-rapid.checks=1000")
 		})
 	}
 }

@@ -29,6 +29,13 @@ func phone(user impart.UserID, conv impart.ConvID, seq impart.Seq) store.Advance
 	return store.Advance{User: user, Device: "phone", Install: 1, Conv: conv, Seq: seq}
 }
 
+// on is an ack of ana's phone on the connection with this session.
+func on(session int64, seq impart.Seq, n int64) store.Advance {
+	a := phone("ana", "c", seq)
+	a.Session, a.N = session, &n
+	return a
+}
+
 func (w *world) advance(a store.Advance) store.Advanced {
 	w.t.Helper()
 	out := w.Store.Advance(w.ctx, []store.Advance{a})

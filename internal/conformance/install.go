@@ -101,6 +101,108 @@ var installStories = []story{
 		same(w, "n of a new install", w.hello("ana", "phone", "y").N, int64(0))
 		same(w, "n of another", w.hello("ana", "phone", "z", counter(2)).N, int64(2))
 	}},
+	{"an ack of an older connection moves nothing", func(w *world) {
+		w.withPhone(5)
+		older := w.hello("ana", "phone", "x", counter(3)).Session
+		w.acks(on(older, 2, 3), 2)
+		// A write is made, n is 8, and its ack lies unread while the phone is put back
+		// to before the write. Its hello shows nothing of that.
+		newer := w.hello("ana", "phone", "x", counter(3))
+		same(w, "install epoch", newer.Install, impart.InstallEpoch(1))
+		w.wantCode(impart.StaleInstall, w.advance(on(older, 4, 8)).Err)
+		same(w, "lag", w.lag("ana", "phone", 1, "c"), impart.Lag{Head: 5, Delivered: 2})
+		w.acks(on(newer.Session, 3, 4), 3)
+		w.wantCode(impart.StaleInstall, w.advance(on(older, 3, 8)).Err)
+		if d := w.hello("ana", "phone", "x", counter(4)); d.Fresh || d.N != 4 {
+			w.t.Errorf("after the acks: %+v, want n 4 and no other install", d)
+		}
+	}},
+	{"an ack before the hello is noticed by it", func(w *world) {
+		w.withPhone(5)
+		older := w.hello("ana", "phone", "x", counter(3)).Session
+		w.acks(on(older, 4, 8), 4)
+		if d := w.hello("ana", "phone", "x", counter(3)); !d.Fresh || d.Install != 2 {
+			w.t.Errorf("the hello of a store that lacks what was acknowledged: %+v, want another install", d)
+		}
+		same(w, "lag", w.lag("ana", "phone", 2, "c"), impart.Lag{Head: 5})
+	}},
+	{"an ack and a hello at once come one after the other", func(w *world) {
+		w.withPhone(5)
+		session, n := w.hello("ana", "phone", "x", counter(100)).Session, int64(100)
+		for range 20 {
+			before := w.hello("ana", "phone", "x", counter(n))
+			session, n = before.Session, n+1
+			acked, greeted := make(chan store.Advanced, 1), make(chan store.Device, 1)
+			a, back := on(session, 4, n), n-1
+			a.Install = before.Install
+			w.atOnce(2, func(i int) {
+				if i == 0 {
+					acked <- w.Store.Advance(w.ctx, []store.Advance{a})[0]
+					return
+				}
+				d, err := w.Store.Hello(w.ctx, store.Hello{User: "ana", Device: "phone", Install: "x", N: &back})
+				if err != nil {
+					w.t.Error(err)
+				}
+				greeted <- d
+			})
+			got, d := <-acked, <-greeted
+			if d.Fresh != (got.Err == nil) {
+				w.t.Errorf("the ack got %+v and the hello %+v, want an ack that the hello notices, or one that is refused", got, d)
+			}
+			if got.Err != nil {
+				w.wantCode(impart.StaleInstall, got.Err)
+			}
+		}
+	}},
+	{"of many acks those of older connections fail alone", func(w *world) {
+		w.withPhone(5)
+		w.conversation("c-2", "ana")
+		w.chatter("ana", "c-2", 5)
+		oldest, older := w.hello("ana", "phone", "x").Session, w.hello("ana", "phone", "x").Session
+		newest := w.hello("ana", "phone", "x").Session
+		elsewhere := on(newest, 2, 3)
+		elsewhere.Conv = "c-2"
+		out := w.Store.Advance(w.ctx, []store.Advance{
+			on(older, 5, 9), on(newest, 2, 3), on(oldest, 4, 8), elsewhere, on(newest, 6, 9), on(0, 3, 3),
+		})
+		var codes []impart.Code
+		for _, o := range out {
+			codes = append(codes, impart.CodeOf(o.Err))
+		}
+		same(w, "codes", codes, []impart.Code{impart.StaleInstall, "", impart.StaleInstall, "", impart.CursorAhead, ""})
+		same(w, "c", w.lag("ana", "phone", 1, "c").Delivered, impart.Seq(3))
+		same(w, "c-2", w.lag("ana", "phone", 1, "c-2").Delivered, impart.Seq(2))
+		same(w, "n", w.hello("ana", "phone", "x").N, int64(3))
+	}},
+	{"an ack that came on no connection counts for the install", func(w *world) {
+		w.withPhone(5)
+		w.hello("ana", "phone", "x")
+		w.acks(on(0, 2, 3), 2)
+		w.hello("ana", "phone", "y")
+		w.wantCode(impart.StaleInstall, w.advance(on(0, 3, 4)).Err)
+		_, err := w.Store.Visit(w.ctx, "ana", "script", "s") // and never says hello
+		w.must(err)
+		w.acks(store.Advance{User: "ana", Device: "script", Install: 1, Conv: "c", Seq: 4}, 4)
+	}},
+	{"the session of one device is not another's", func(w *world) {
+		w.withPhone(5)
+		session := w.hello("ana", "phone", "x").Session
+		for range 3 {
+			w.hello("ana", "tablet", "x")
+			w.hello("ben", "phone", "x")
+		}
+		w.acks(on(session, 2, 1), 2)
+	}},
+	{"an ack that is refused raises no n", func(w *world) {
+		w.withPhone(5)
+		session := w.hello("ana", "phone", "x", counter(3)).Session
+		w.wantCode(impart.CursorAhead, w.advance(on(session, 6, 9)).Err)
+		elsewhere := on(session, 1, 9)
+		elsewhere.Conv = "nowhere"
+		w.wantCode(impart.NotMember, w.advance(elsewhere).Err)
+		same(w, "n", w.hello("ana", "phone", "x").N, int64(3))
+	}},
 	{"a new install may start near the head", func(w *world) {
 		w.conversation("c", "ana")
 		w.chatter("ana", "c", 10)

@@ -135,6 +135,15 @@ func (m *machine) anInstall(rt *rapid.T, user impart.UserID, device impart.Devic
 	return list[0].Install
 }
 
+// aSession is mostly the device's own or none, seldom an older one.
+func (m *machine) aSession(rt *rapid.T, user impart.UserID, device impart.DeviceID) int64 {
+	list, err := m.ideal.Devices(m.ctx, device, user)
+	if err != nil || len(list) == 0 || seldom(rt, "no session", 3) {
+		return 0
+	}
+	return max(list[0].Session-rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(rt, "sessions ago"), 0)
+}
+
 // anEpoch is mostly the current one, or none.
 func (m *machine) anEpoch(rt *rapid.T) impart.Epoch {
 	return pick(rt, "epoch", 0, 0, 0, 0, m.epoch, m.epoch, m.epoch, m.epoch, m.epoch-1)
@@ -172,7 +181,6 @@ func (m *machine) greet(rt *rapid.T, h store.Hello) {
 	_, h.Now = m.stamp()
 	m.both(rt, fmt.Sprintf("hello %+v", h), func(s store.Store) answer {
 		d, err := s.Hello(m.ctx, h)
-		d.Session = 0
 		return answered(d, err)
 	})
 }

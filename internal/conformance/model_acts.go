@@ -126,7 +126,6 @@ func (m *machine) Visit(rt *rapid.T) {
 	user, device, install := pick(rt, "user", someUsers...), pick(rt, "device", someDevices...), pick(rt, "install", "x", "y")
 	m.both(rt, fmt.Sprintf("visit of %s %s %s", user, device, install), func(s store.Store) answer {
 		d, err := s.Visit(m.ctx, user, device, install)
-		d.Session = 0
 		return answered(d, err)
 	})
 }
@@ -138,6 +137,11 @@ func (m *machine) Ack(rt *rapid.T) {
 		Epoch: m.anEpoch(rt), Conv: pick(rt, "conv", someConvs...),
 	}
 	a.Install, a.Seq = m.anInstall(rt, a.User, a.Device), m.aSeq(rt, "seq", a.Conv)
+	a.Session = m.aSession(rt, a.User, a.Device)
+	if seldom(rt, "with n", 2) {
+		n := rapid.Int64Range(0, 5).Draw(rt, "n")
+		a.N = &n
+	}
 	m.both(rt, fmt.Sprintf("ack %+v", a), func(s store.Store) answer {
 		got := s.Advance(m.ctx, []store.Advance{a})[0]
 		err := got.Err

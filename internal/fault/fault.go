@@ -24,6 +24,7 @@ const (
 	SeesAllSync         Bug = "sees-all-sync"         // D8: pages ignore membership periods
 	OldInstallCounts    Bug = "old-install-counts"    // D9: cursors of an earlier install count
 	NIgnored            Bug = "n-ignored"             // D9: a rolled-back store is not noticed
+	OldSessionAcks      Bug = "old-session-acks"      // D9: an ack of an older connection counts
 	RetriesForEver      Bug = "retries-for-ever"      // D10: retries do not stop
 	KeysCollide         Bug = "keys-collide"          // D12: sender and cmid are joined without a border
 	BatchFailsTogether  Bug = "batch-fails-together"  // D13: one refused item fails its neighbours

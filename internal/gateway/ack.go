@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -30,13 +31,25 @@ func (c *conn) handleAcks(ctx context.Context, run []request) {
 		epoch := c.g.Epoch()
 		acked := c.g.cfg.Logic.Ack(ctx, ack)
 		c.settle(ctx, epoch, acked)
+		rest := acked
 		for _, r := range run[:n] {
 			f := r.frame.(*wire.Ack)
-			c.answerAck(r.rid, f, acked[:len(f.Items):len(f.Items)])
-			acked = acked[len(f.Items):]
+			c.answerAck(r.rid, f, rest[:len(f.Items):len(f.Items)])
+			rest = rest[len(f.Items):]
+		}
+		if isStale(acked) {
+			c.bye(wire.ByeSuperseded, 0)
+			return
 		}
 		run = run[n:]
 	}
+}
+
+// isStale reports whether the store knows a newer hello of the device. The bye
+// that follows from it is mostly on its way already; where the bus has lost it,
+// this one stands in.
+func isStale(acked []impart.Acked) bool {
+	return slices.ContainsFunc(acked, func(a impart.Acked) bool { return impart.CodeOf(a.Err) == impart.StaleInstall })
 }
 
 func (c *conn) answerAck(rid string, f *wire.Ack, acked []impart.Acked) {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/bus"
 )
 
 // together sends frames that the gateway handles in one go, after a message of
@@ -76,5 +79,57 @@ func TestJoinedAcksAreAnsweredOneByOne(t *testing.T) {
 		if f := again.wants("welcome"); f.num("install_epoch") != 2 {
 			t.Errorf("welcome = %v", f)
 		}
+	})
+}
+
+// An ack is held up in the gateway while the phone, put back to before the write
+// that the ack reports, says hello on a new connection (D9).
+func TestAnAckOfAnOlderConnectionMovesNothing(t *testing.T) {
+	inBetween(t, nil, func(w *world, b *between) {
+		hello := func(n int) *client {
+			cl := w.dial()
+			cl.send(`{"t":"hello","token":"dev:u-ben","device":"d","install":"i","n":%d,"proto":1}`, n)
+			if f := cl.wants("welcome"); f.num("install_epoch") != 1 || f.num("n") != impart.Seq(n) {
+				t.Errorf("a hello with n %d is welcomed with %v", n, f)
+			}
+			return cl
+		}
+		w.connect("u-ana", "d").says("c-ab", "m1", "hi")
+		older := hello(3)
+		turn := make(chan struct{})
+		b.beforeAck.set(func() { <-turn })
+		older.send(`{"t":"ack","rid":"a","conv":"c-ab","seq":1,"n":8}`)
+		synctest.Wait()
+		newer := hello(3)
+		close(turn)
+		if f := older.wants("bye"); f["code"] != "SUPERSEDED" {
+			t.Errorf("bye = %v", f)
+		}
+		newer.send(`{"t":"sub","rid":"s"}`)
+		convs, _ := newer.wants("subbed")["convs"].([]any)
+		if len(convs) != 1 || frame(convs[0].(map[string]any)).num("delivered") != 0 {
+			t.Errorf("the device lags in %v, want it to lack the event", convs)
+		}
+		newer.acks("c-ab", 1)
+		hello(3)
+	})
+}
+
+// Another node has the device's newer session, and the bus has lost the word: the
+// store knows.
+func TestAnAckFindsOutALostTakeover(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		w.connect("u-ana", "d").says("c-ab", "m1", "hi")
+		ben := w.connect("u-ben", "d")
+		w.bus.lose.Store(int32(bus.Takeover))
+		_, err := w.logic.Hello(w.t.Context(), impart.Hello{Identity: impart.Identity{User: "u-ben"}, Device: "d", Install: "i-d"})
+		must(w.t, err)
+		ben.wants()
+		ben.send(`{"t":"ack","rid":"a","acks":[{"conv":"c-ab","seq":1},{"conv":"c-none","seq":1}]}`)
+		frames := ben.take()
+		if len(frames) != 2 || frames[0]["code"] != "STALE_INSTALL" || frames[0]["rid"] != "a" || frames[1]["code"] != "SUPERSEDED" {
+			t.Errorf("got %v, want a refusal of the whole frame and a bye", frames)
+		}
+		<-ben.done
 	})
 }

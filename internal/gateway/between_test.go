@@ -15,7 +15,7 @@ import (
 type between struct {
 	impart.Logic
 	hello, lagging, lags, ranges, ack slot[func()]
-	send                              slot[func()]                     // before each
+	send, beforeAck                   slot[func()]                     // before each
 	refuse                            slot[func(impart.Session) error] // of Lagging
 	refuseAuthorize, refuseHello      slot[error]                      // the next one
 	compared                          atomic.Int64                     // how often Lagging was asked
@@ -84,6 +84,9 @@ func (b *between) Lagging(ctx context.Context, s impart.Session, all bool, limit
 }
 
 func (b *between) Ack(ctx context.Context, ack impart.Ack) []impart.Acked {
+	if wait := b.beforeAck.get(); wait != nil {
+		wait()
+	}
 	acked := b.Logic.Ack(ctx, ack)
 	do(&b.ack)
 	return acked

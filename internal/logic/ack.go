@@ -55,7 +55,7 @@ func (s *Service) advances(ctx context.Context, ack *impart.Ack, acked []impart.
 			place = len(moves)
 			known[item] = place
 			moves = append(moves, store.Advance{
-				User: ack.Session.User, Device: ack.Session.Device, Install: ack.Session.Install,
+				User: ack.Session.User, Device: ack.Session.Device, Install: ack.Session.Install, Session: ack.Session.Number,
 				N: ack.N, Epoch: ack.Epoch, Conv: item.Conv, Seq: item.Seq,
 			})
 		}

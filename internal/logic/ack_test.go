@@ -87,6 +87,41 @@ func TestAnAckThatIsRefusedAsAWhole(t *testing.T) {
 	}
 }
 
+// A phone says hello with the store of a backup, while an ack of what it had
+// stored since lies unread in its older connection (D9).
+func TestAnAckOfAnOlderConnectionMovesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.group("c", ana, ben)
+	w.sayMany(ana, "c", 5)
+	hello := impart.Hello{Identity: impart.Identity{User: ben}, Device: "phone", Install: "one", N: ptr(int64(3))}
+	older := w.hello(hello).Session
+	w.ack(older, "c", 2)
+	newer := w.hello(hello).Session
+	w.bus.take(0)
+	late := impart.Ack{Session: older, N: ptr(int64(8)), Items: []impart.AckItem{{Conv: "c", Seq: 5}, {Conv: "c", Seq: 4}}}
+	for _, acked := range w.Ack(w.ctx, late) {
+		wantCode(t, "an ack of the older connection", acked.Err, impart.StaleInstall)
+	}
+	if got := w.bus.take(bus.Receipt); len(got) != 0 {
+		t.Errorf("it is told as a receipt: %+v", got)
+	}
+	if lags, err := w.Lags(w.ctx, []impart.LagQuery{{Session: newer, Conv: "c"}}); err != nil || lags[0].Delivered != 2 {
+		t.Errorf("the cursor is %+v, want 2: %v", lags, err)
+	}
+	if welcome := w.hello(hello); welcome.Fresh || welcome.N != 3 {
+		t.Errorf("the next hello of that store gets %+v, want the n that it comes with", welcome)
+	} else if at := w.ack(welcome.Session, "c", 3); at != 3 {
+		t.Errorf("the newest connection acked to %d", at)
+	}
+	script, err := w.Visit(w.ctx, hello.Identity, "phone", "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := w.ack(script, "c", 4); at != 4 {
+		t.Errorf("over HTTP, acked to %d", at)
+	}
+}
+
 func TestAMovedCursorIsAReceipt(t *testing.T) {
 	w := newWorld(t)
 	w.group("c", ana, ben)

@@ -42,6 +42,7 @@ func TestTheRulesOnSQLite(t *testing.T) {
 		"stale pull":             TestAPullOfAnotherInstallIsRefused,
 		"cursor":                 TestTheCursorOnlyRisesAndNeverPassesHead,
 		"ack refusals":           TestAnAckThatIsRefusedAsAWhole,
+		"older connection":       TestAnAckOfAnOlderConnectionMovesNothing,
 		"receipts":               TestAMovedCursorIsAReceipt,
 		"no receipts":            TestBigConversationsSendNoReceipts,
 		"read":                   TestReadingIsAReceipt,

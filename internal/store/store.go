@@ -152,8 +152,11 @@ type Head struct {
 // epoch is 0.
 type Cursors interface {
 	// Advance merges delivery cursors, each item by itself. Refusals: EPOCH_CHANGED,
-	// STALE_INSTALL when the device has another install epoch, NOT_MEMBER,
-	// CURSOR_AHEAD. Items may be merged before they are written.
+	// STALE_INSTALL when the device has another install epoch or a newer session,
+	// NOT_MEMBER, CURSOR_AHEAD; an item that is refused raises no n. Whether an item
+	// is stale is decided in the transaction that merges it: one that is asked for
+	// after a hello was answered finds the session of that hello (D9). Items may be
+	// merged before they are written.
 	Advance(ctx context.Context, items []Advance) []Advanced
 	// MarkRead merges read cursors in the same way. EPOCH_CHANGED, NOT_MEMBER, CURSOR_AHEAD.
 	MarkRead(ctx context.Context, items []MarkRead) []MarkedRead
@@ -179,6 +182,10 @@ type Advance struct {
 	User    impart.UserID
 	Device  impart.DeviceID
 	Install impart.InstallEpoch
+	// Session is the number of the hello that bound the connection which the ack
+	// came on; 0 for an ack that came on none (HTTP), which only Install ties to the
+	// device's store.
+	Session int64
 	N       *int64 // raises the device's n; nil leaves it
 	Epoch   impart.Epoch
 	Conv    impart.ConvID
@@ -221,8 +228,8 @@ type LaggingQuery struct {
 
 // Directory keeps users, devices, conversations and members.
 type Directory interface {
-	// Hello registers the device or finds it again, raises its session, and makes
-	// an unknown user known; see [impart.Sessions.Hello] for installs and N. It
+	// Hello registers the device or finds it again, raises its session by one, and
+	// makes an unknown user known; see [impart.Sessions.Hello] for installs and N. It
 	// refuses nobody: disabled and revoked users are the caller's business. With
 	// History and a fresh install it writes the start of every conversation of the
 	// user so that exactly that many visible events lie after it.

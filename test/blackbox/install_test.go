@@ -2,7 +2,9 @@ package blackbox
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/impart-im/impart/test/blackbox/rawclient"
 )
@@ -82,6 +84,49 @@ func TestARolledBackStoreIsANewInstall(t *testing.T) {
 	if page := c.pull(10).List("convs")[0]; fmt.Sprint(rawclient.Seqs(page.List("events"))) != "[4]" {
 		t.Errorf("pulled %s, want only 4", page)
 	}
+}
+
+// An ack races the hello of the same device on a newer connection, whose store is a backup from before the write that
+// the ack reports. Either the ack comes first, and the hello with its lower n is a new install; or it comes second, and
+// counts for nothing.
+func TestAnAckOfAnOlderConnectionMovesNothing(t *testing.T) {
+	w := onShared(t)
+	ab, other := w.conv("ab", "ana", "ben"), w.conv("other", "ben")
+	ben := w.online("ben", "phone")
+	ben.sendMany(ab, "k", 5)
+	long := strings.Repeat("x", 60_000)
+	counted, refused := 0, 0
+	for round := range 20 {
+		device := fmt.Sprint("phone", round)
+		older, newer := w.login("ana", device, F{"n": 3}), w.dial()
+		older.want("acked", F{"t": "ack", "conv": ab, "seq": 2, "n": 3})
+		newer.user, newer.device = older.user, device
+		var busy []string // so that what comes next waits for a commit
+		for i := range 20 {
+			busy = append(busy, ben.post(F{"t": "send", "conv": other, "cmid": fmt.Sprint("b", round, ".", i), "body": long}))
+		}
+		greeted := newer.post(w.hello("ana", device, F{"n": 3}))
+		time.Sleep(time.Duration(round%10) * 200 * time.Microsecond)
+		_ = older.JSON(F{"t": "ack", "rid": "late", "conv": ab, "seq": 5, "n": 8}) // the connection may have ended
+		install := newer.reply(greeted).Int("install_epoch")
+		older.bye(patience, "SUPERSEDED", true)
+		for _, rid := range busy {
+			ben.reply(rid)
+		}
+		want := map[int64]int64{1: 2, 2: 0}[install]
+		again := w.login("ana", device, F{"n": 3})
+		if l := again.lag(ab); again.welcome.Int("install_epoch") != install || l.Int("delivered") != want {
+			t.Errorf("round %d: the restored store is install %d; then %s, lag %s, want delivered %d", round, install, again.welcome.Object, l, want)
+		}
+		for _, f := range older.Frames() {
+			if f.Str("rid") == "late" && f.T() == "acked" {
+				counted++
+			} else if f.Str("rid") == "late" && f.Str("code") == "STALE_INSTALL" {
+				refused++
+			}
+		}
+	}
+	t.Logf("of 20 acks %d were answered, and %d refused", counted, refused)
 }
 
 // history: how many past events of each conversation a new install starts with.

@@ -50,6 +50,8 @@ const (
 	BreakCursorAhead      Break = "cursor-ahead"         // an ack beyond head is taken
 	BreakInstallEpoch     Break = "install-epoch"        // cursors of an earlier install count
 	BreakStaleInstall     Break = "stale-install"        // acks of an earlier install are taken
+	BreakOldSession       Break = "old-session"          // acks of an older connection are taken
+	BreakRefusedN         Break = "refused-n"            // an ack that is refused raises n all the same
 	BreakNCounter         Break = "n-counter"            // a rolled-back store is not noticed
 	BreakEpochCursor      Break = "epoch-cursor"         // cursors of an older epoch count
 	BreakEpochRead        Break = "epoch-read"           // read cursors of an older epoch count
@@ -103,7 +105,7 @@ func Breaks() []Break {
 		BreakMembership, BreakPrev, BreakPrevInCall, BreakRecallRights, BreakRecallWindow, BreakRecallTwice,
 		BreakRecallBody, BreakRecallVisibility, BreakMembershipPage, BreakLastLeave, BreakHistoryPolicy,
 		BreakMembersVersion, BreakThrough, BreakAfterMID, BreakPageBytes, BreakCursorMonotonic,
-		BreakCursorAhead, BreakInstallEpoch, BreakStaleInstall, BreakNCounter, BreakEpochCursor,
+		BreakCursorAhead, BreakInstallEpoch, BreakStaleInstall, BreakOldSession, BreakRefusedN, BreakNCounter, BreakEpochCursor,
 		BreakEpochRead, BreakEpochCheck, BreakHistoryStart, BreakReadMonotonic, BreakReadAhead, BreakFurthest,
 		BreakFloor, BreakLaggingOrder, BreakUnread, BreakConvLast, BreakReport, BreakWrittenSince,
 		BreakRetainBound, BreakRetainDedup, BreakDedupRecalled, BreakDedupEvents, BreakTimePrecision,

@@ -80,6 +80,12 @@ func (s *Store) advanceOne(st *state, a *store.Advance) store.Advanced {
 	if d == nil || (d.epoch != a.Install && !s.breaks[BreakStaleInstall]) {
 		return store.Advanced{Err: staleInstall(a.Device)}
 	}
+	if a.N != nil && s.breaks[BreakRefusedN] {
+		d.n = max(d.n, *a.N)
+	}
+	if a.Session != 0 && a.Session < d.session && !s.breaks[BreakOldSession] {
+		return store.Advanced{Err: staleSession(a.Device)}
+	}
 	ps := st.periods(a.Conv, a.User)
 	if len(ps) == 0 {
 		return store.Advanced{Err: notMember(a.Conv)}
@@ -108,6 +114,10 @@ func (s *Store) advanceOne(st *state, a *store.Advance) store.Advanced {
 
 func staleInstall(device impart.DeviceID) error {
 	return impart.Errorf(impart.StaleInstall, "device %q is registered with another install; only a hello over WebSocket can replace that one", device)
+}
+
+func staleSession(device impart.DeviceID) error {
+	return impart.Errorf(impart.StaleInstall, "device %q has said hello on a newer connection; acknowledge there what its store holds", device)
 }
 
 // moveTo writes the device's row. What counted before is kept if it is higher;

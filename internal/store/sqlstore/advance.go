@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -123,8 +124,8 @@ func (tx *txn) advance(a *store.Advance, m *moves) (out store.Advanced, err erro
 		return out, err
 	}
 	dev := devices[a.Device]
-	if dev == nil || dev.install != a.Install {
-		return out, staleInstall(a.Device)
+	if err := dev.checkAck(a); err != nil {
+		return out, err
 	}
 	p, err := tx.placeOf(a.Conv, a.User, meta.epoch)
 	if err != nil {
@@ -154,6 +155,19 @@ func (tx *txn) advance(a *store.Advance, m *moves) (out store.Advanced, err erro
 	out.Furthest = p.furthest(f, devices)
 	out.Read = f.read.counts(meta.epoch)
 	return out, nil
+}
+
+// checkAck refuses an ack of another install, and one of a connection older than
+// the last hello: that hello may have come from a store that was put back to
+// before the write which the ack reports (D9).
+func (d *deviceState) checkAck(a *store.Advance) error {
+	switch {
+	case d == nil || d.install != a.Install:
+		return staleInstall(a.Device)
+	case a.Session != 0 && a.Session < d.session && !fault.Planted(fault.OldSessionAcks):
+		return staleSession(a.Device)
+	}
+	return nil
 }
 
 // furthest is how far the furthest of a user's devices has come: of those that

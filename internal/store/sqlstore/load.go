@@ -23,6 +23,7 @@ type memberKey struct {
 type deviceState struct {
 	install impart.InstallEpoch
 	n       int64
+	session int64 // of the last hello; 0: none yet
 }
 
 // flows are the cursors of one user in one conversation.
@@ -161,8 +162,8 @@ func (tx *txn) devices(user impart.UserID) (map[impart.DeviceID]*deviceState, er
 		return ds, nil
 	}
 	ds := map[impart.DeviceID]*deviceState{}
-	err := tx.query("SELECT device_id, install_epoch, n FROM devices WHERE user_id = ?", func(r row) error {
-		ds[impart.DeviceID(r.str(0))] = &deviceState{impart.InstallEpoch(r.num(1)), r.num(2)}
+	err := tx.query("SELECT device_id, install_epoch, n, session FROM devices WHERE user_id = ?", func(r row) error {
+		ds[impart.DeviceID(r.str(0))] = &deviceState{impart.InstallEpoch(r.num(1)), r.num(2), r.num(3)}
 		return nil
 	}, user)
 	if err == nil {

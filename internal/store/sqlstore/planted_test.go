@@ -26,6 +26,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		fault.SeesAllSync:         "TestConformance/page",
 		fault.OldInstallCounts:    "TestConformance/install",
 		fault.NIgnored:            "TestConformance/install",
+		fault.OldSessionAcks:      "TestConformance/install",
 		fault.KeysCollide:         "TestConformance/keys",
 		fault.BatchFailsTogether:  "TestConformance/append",
 		fault.PrevIgnored:         "TestConformance/prev",

@@ -32,6 +32,10 @@ func staleInstall(device impart.DeviceID) error {
 	return impart.Errorf(impart.StaleInstall, "device %q is registered with another install; only a hello over WebSocket can replace that one", device)
 }
 
+func staleSession(device impart.DeviceID) error {
+	return impart.Errorf(impart.StaleInstall, "device %q has said hello on a newer connection; acknowledge there what its store holds", device)
+}
+
 func noConversation(conv impart.ConvID) error {
 	return impart.Errorf(impart.NotFound, "there is no conversation %q", conv)
 }

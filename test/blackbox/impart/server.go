@@ -105,7 +105,9 @@ func command(cfg Config, listen string) *exec.Cmd {
 		cmd = exec.Command("/bin/sh", append([]string{"-c", script, path}, args...)...)
 	}
 	cmd.Dir = cfg.Dir
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "IM_") })
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "IM_") && !strings.HasPrefix(kv, "IM_BUG=") // a planted bug is for a whole run of tests
+	})
 	cmd.Env = append(cmd.Env, "IM_LISTEN="+listen)
 	if !cfg.NoStore {
 		cmd.Env = append(cmd.Env, "IM_STORE=sqlite:"+filepath.Join(cfg.Dir, "impart.db"))
