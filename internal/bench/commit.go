@@ -88,6 +88,9 @@ func (y *yardstick) commit(ctx context.Context) (time.Duration, error) {
 // be a load themselves.
 const controlEvery = 50 * time.Millisecond
 
+// controlP99 is the figure that tells what they took.
+const controlP99 = "a lone commit meanwhile, p99"
+
 // control commits now and then while a load runs, until stop: what a lone commit
 // costs on a machine as busy as it is then. A nil yardstick measures nothing.
 func (y *yardstick) control(ctx context.Context) (stop func() (*Latency, error)) {
@@ -124,7 +127,7 @@ func (r *Run) meanwhile(late *recorder, commit *Latency) {
 	}
 	if commit != nil {
 		r.add("a lone commit meanwhile, p50", commit.P50, "ms")
-		r.add("a lone commit meanwhile, p99", commit.P99, "ms")
+		r.add(controlP99, commit.P99, "ms")
 	}
 }
 

@@ -247,9 +247,18 @@ func (b *sendBench) summarize() {
 			Why: "in turns with it"})
 	}
 	if b.paced != nil && b.paced.Latency != nil {
-		r.ratio(Ratio{Name: "× a lone commit, p99 in open loop", Value: b.paced.Latency.P99 / lone, Reach: 8, AtMost: true,
-			Why: "p50 of the lone commits at the beginning of this run"})
+		r.tail(b.paced, lone)
 	}
+}
+
+// tail compares the slow sends of an open loop with lone commits: those on a
+// machine without load, p50 of which is lone, and those meanwhile.
+func (r *Report) tail(run *Run, lone float64) {
+	p99 := run.Latency.P99
+	r.ratio(Ratio{Name: "× a lone commit, p99 of a send in open loop", Value: p99 / lone, Reach: 8, AtMost: true,
+		Why: "p50 of the lone commits before the load"})
+	r.ratio(Ratio{Name: "× a lone commit meanwhile, both p99", Value: p99 / run.figure(controlP99),
+		Why: "on a machine as busy as it was then"})
 }
 
 // ratio adds a comparison, unless one of its sides was not measured.

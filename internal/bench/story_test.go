@@ -29,8 +29,8 @@ func TestSendIsMeasuredAndReadBack(t *testing.T) {
 	if share := due / rate; share < 0.24 || share > 0.26 {
 		t.Errorf("the open loop ran at %.0f a second of %.0f: %.2f", due, rate, share)
 	}
-	if len(w.Report.Ratios) != 4 {
-		t.Errorf("%d ratios, want 4: %+v", len(w.Report.Ratios), w.Report.Ratios)
+	if len(w.Report.Ratios) != 5 {
+		t.Errorf("%d ratios, want 5: %+v", len(w.Report.Ratios), w.Report.Ratios)
 	}
 }
 
