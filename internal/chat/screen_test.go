@@ -270,7 +270,7 @@ func TestScrollingBeyondTheStore(t *testing.T) {
 			ana.types("", pageUp)
 		}
 		ana.wants("   1 ")
-		_, err = person.pipe("m13\n", time.Minute)
+		_, err = person.pipe("m13\nm14\nm15\nm16\n", time.Minute)
 		must(t, err)
 		time.Sleep(time.Second)
 		ana.wants("   1 ") // what one reads stays where it is
@@ -278,7 +278,7 @@ func TestScrollingBeyondTheStore(t *testing.T) {
 		for range 8 {
 			ana.types("", pageDn)
 		}
-		ana.wants("u-ana m13")
+		ana.wants("u-ana m16")
 		ana.leave(w.last())
 	})
 }
