@@ -69,7 +69,11 @@ func lostReply(ctx context.Context, b *lab.Bench) {
 	n := s.Number("SELECT count(*) FROM events WHERE sender = ?", ana)
 	b.Wants(sent.Dup && int64(sent.Seq) == seq, "the resend got dup=%v and seq %d, the row has seq %d", sent.Dup, sent.Seq, seq)
 	b.Wants(n == 1, "%d rows instead of 1", n)
-	b.Saw("first: %v; resend: dup=%v seq=%d; %d row", err != nil, sent.Dup, sent.Seq, n)
+	first := "no reply"
+	if err == nil {
+		first = "a reply"
+	}
+	b.Saw("%s within %v; resend: dup=%v seq=%d; %d row", first, replyTimeout, sent.Dup, sent.Seq, n)
 }
 
 func pushAck(ctx context.Context, b *lab.Bench) {

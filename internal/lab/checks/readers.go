@@ -93,8 +93,8 @@ func slowReader(ctx context.Context, b *lab.Bench) {
 	b.Wants(n <= 2, "%d overflow hints", n)
 	have := pullAll(b, slow)
 	b.Wants(have == head, "the slow reader has %d of %d", have, head)
-	b.Saw("%d pushes dropped, %d overflow hint, memory %+d KiB, others served in %d ms, complete %d ms after the network healed",
-		dropped, n, grown>>10, took.Milliseconds(), time.Since(healed).Milliseconds())
+	b.Saw("%d pushes dropped, %d overflow hint, %d KiB more memory, others served in %d ms, complete %d ms after the network healed",
+		dropped, n, max(0, grown>>10), took.Milliseconds(), time.Since(healed).Milliseconds())
 }
 
 // pullAll pulls and acknowledges until nothing is lacking, and gives how far the

@@ -76,8 +76,11 @@ type dot struct {
 	Text string
 }
 
-// maxShown bounds what the page holds of one run; the rest is in the file.
-const maxShown = 400
+// Bounds of what the page holds of one run; the rest is in the file.
+const (
+	maxShown = 300 // moments of a kind that comes by the hundred
+	maxTitle = 80  // characters that a dot tells
+)
 
 func newView(dir string, r *lab.Result) (*view, error) {
 	v := &view{Result: r, Pass: r.Count(lab.Pass), Fail: r.Count(lab.Fail), NotRun: r.Count(lab.NotRun)}
@@ -129,7 +132,7 @@ func newRunView(dir, check, sabotage string) (*runView, error) {
 	slices.SortStableFunc(moments, func(a, b lab.Moment) int { return int(a.MS - b.MS) })
 	end := max(moments[len(moments)-1].MS, 1)
 	v.Seconds = float64(end) / 1000
-	shown := moments[:min(len(moments), maxShown)]
+	shown := choose(moments)
 	v.Left = len(moments) - len(shown)
 	v.Moments = shown
 	places := map[string]int{}
@@ -140,17 +143,45 @@ func newRunView(dir, check, sabotage string) (*runView, error) {
 			places[m.Who] = at
 			v.Lanes = append(v.Lanes, lane{Who: m.Who})
 		}
-		v.Lanes[at].Dots = append(v.Lanes[at].Dots, dot{1000 * float64(m.MS) / float64(end), kind(m.What), m.What + " " + m.Text})
+		v.Lanes[at].Dots = append(v.Lanes[at].Dots, dot{1000 * float64(m.MS) / float64(end), kind(m.What), title(m)})
 	}
 	return v, nil
+}
+
+// choose leaves out what is in the middle of a long run: frames and the like. What
+// started, ended, broke or was hinted is all shown.
+func choose(moments []lab.Moment) (shown []lab.Moment) {
+	common := 0
+	for _, m := range moments {
+		if k := kind(m.What); k == "act" || k == "done" {
+			common++
+		}
+	}
+	nth := 0
+	for _, m := range moments {
+		if k := kind(m.What); k == "act" || k == "done" {
+			if nth++; nth > maxShown/2 && nth <= common-maxShown/2 {
+				continue
+			}
+		}
+		if len(shown) < 10*maxShown {
+			shown = append(shown, m)
+		}
+	}
+	return shown
+}
+
+func title(m lab.Moment) string {
+	text := []rune(m.What + " " + m.Text)
+	return string(text[:min(len(text), maxTitle)])
 }
 
 // kind is the colour of a moment.
 func kind(what string) string {
 	switch what {
-	case "killed", "ended", "paused", "failed", "lost", "cut", "violated", "error", "bye":
+	case "killed", "ended", "paused", "failed", "lost", "cut", "faults", "violated", "error", "bye", "set", "waiting", "put", "delete":
 		return "bad"
-	case "started", "resumed", "welcome", "subbed", "healed", "online":
+	case "started", "resumed", "welcome", "subbed", "mounted", "online":
 		return "up"
 	case "sent", "acked", "event", "synced", "pulled", "handled", "settled":
 		return "done"
