@@ -79,8 +79,11 @@ func recallOf(ev *impart.Event, at impart.Millis) *Item {
 
 // refuse keeps an item as refused for good.
 func refuse(tx *sql.Tx, cmid impart.CMID, why *impart.Error) (bool, error) {
-	return changed(tx, "UPDATE outbox SET code = ?, message = ? WHERE (cmid = ? OR ?) AND code = ''",
-		why.Code, why.Message, cmid, fault.Planted(fault.ClientRefusesAll))
+	which := "cmid = ?"
+	if fault.Planted(fault.ClientRefusesAll) {
+		which = "cmid >= '' OR cmid = ?"
+	}
+	return changed(tx, "UPDATE outbox SET code = ?, message = ? WHERE code = '' AND ("+which+")", why.Code, why.Message, cmid)
 }
 
 // rewind takes the events above agreed out of a conversation, whose history is
