@@ -145,7 +145,7 @@ func (e *Env) lone(ctx context.Context, c *crowd, y *yardstick, turns int) (send
 				return nil
 			}
 			start := time.Now()
-			if err := c.one(ctx, s); err != nil {
+			if answered, err := c.one(ctx, s); err != nil || !answered {
 				return err
 			}
 			over.finish(time.Since(start))

@@ -34,9 +34,9 @@ type fleet struct {
 	hints    atomic.Int64
 	receipts atomic.Int64
 
-	refusals sync.Map     // impart.Code to *atomic.Int64: refused for now
-	gone     atomic.Int64 // connections that ended
-	why      atomic.Pointer[error]
+	refused refusals
+	gone    atomic.Int64 // connections that ended
+	why     atomic.Pointer[error]
 }
 
 // device is one live connection in one conversation. It acks what it has stored
@@ -308,11 +308,9 @@ func (d *device) sent(f *wire.Sent) error {
 // refused takes an error frame. What may be repeated is: a message with the time
 // at which it was due, a sync at the next occasion.
 func (d *device) refused(f *wire.ErrorFrame) error {
-	if !f.Retry {
-		return f.Err
+	if err := d.fleet.refused.take(f); err != nil {
+		return err
 	}
-	count, _ := d.fleet.refusals.LoadOrStore(f.Err.Code, new(atomic.Int64))
-	count.(*atomic.Int64).Add(1)
 	if f.RID == "y" {
 		d.mu.Lock()
 		d.syncing = false

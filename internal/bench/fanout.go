@@ -60,6 +60,7 @@ func (e *Env) Fanout(ctx context.Context, l FanoutLoad) error {
 		run.Loop, run.Of = Open, "a send, from when it was due to its answer"
 	}
 	run.Latency = f.sends.lat.latency()
+	f.refused.describe(&run)
 	e.counters(ctx, t).since(before).describe(&run)
 	pushes := frames.run(seconds)
 	pushes.Loop, pushes.Of = run.Loop, "an event, from its send until a device had it by push"

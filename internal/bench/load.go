@@ -82,6 +82,7 @@ func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration
 	h.sends.Latency, h.sends.Figures[0].Value = f.sends.lat.latency(), float64(f.sends.done.Load())
 	h.sends.add("due a second", h.due, "/s")
 	h.sends.meanwhile(b.talk.late, commit)
+	f.refused.describe(&h.sends)
 	b.describe(h, f.tally().since(counted), b.counters(ctx, b.target).since(before))
 	return h, nil
 }

@@ -64,6 +64,7 @@ func (b *sendBench) openLoop(ctx context.Context, rate float64) (Run, error) {
 	run.add("due a second", rate, "/s")
 	commit, failed := stop()
 	run.meanwhile(late, commit)
+	b.crowd.refused.describe(&run)
 	b.counters(ctx, b.server).since(before).describe(&run)
 	return run, errors.Join(err, failed)
 }
@@ -141,7 +142,7 @@ func (c *crowd) collect(ctx context.Context, s *sender, f *flights, written <-ch
 
 // again repeats a message that was refused for now; its due time stays.
 func (c *crowd) again(ctx context.Context, s *sender, g *wire.ErrorFrame) error {
-	if err := c.refused(g); err != nil {
+	if err := c.refused.take(g); err != nil {
 		return err
 	}
 	n, err := strconv.ParseInt(g.RID, 10, 64)

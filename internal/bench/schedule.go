@@ -9,24 +9,24 @@ import (
 // worker, evenly spaced. The workers of a loop are offset against each other, so
 // that together they are as even.
 type schedule struct {
-	start time.Time
-	every time.Duration // between two of this worker
-	first time.Duration // after start
+	start   time.Time
+	rate    float64 // a second, of all workers together
+	worker  int64   // from 0
+	workers int64
 }
 
 // schedules shares rate requests a second among workers.
 func schedules(start time.Time, rate float64, workers int) []schedule {
-	every := time.Duration(float64(workers) / rate * float64(time.Second))
 	all := make([]schedule, workers)
 	for i := range all {
-		all[i] = schedule{start, every, time.Duration(float64(every) * float64(i) / float64(workers))}
+		all[i] = schedule{start, rate, int64(i), int64(workers)}
 	}
 	return all
 }
 
-// due is the time of turn k.
+// due is the time of turn k. It is not summed up, so that nothing drifts.
 func (s schedule) due(k int64) time.Time {
-	return s.start.Add(s.first + time.Duration(k)*s.every)
+	return s.start.Add(time.Duration(float64(k*s.workers+s.worker) / s.rate * float64(time.Second)))
 }
 
 // keep calls do for turn after turn, each no earlier than it is due, until ctx

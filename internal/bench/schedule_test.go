@@ -39,11 +39,11 @@ func kept(t *testing.T, rate float64, workers int, d time.Duration, do func(at t
 func TestScheduleIsEvenOverItsWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		due, _ := kept(t, 1000, 7, time.Second, func(time.Duration) {})
-		if len(due) < 999 || len(due) > 1001 {
+		if len(due) != 1000 {
 			t.Fatalf("%d turns in a second of 1000", len(due))
 		}
 		for i, at := range due {
-			if off := at - time.Duration(i)*time.Millisecond; off < -10*time.Microsecond || off > 10*time.Microsecond {
+			if off := at - time.Duration(i)*time.Millisecond; off < -time.Microsecond || off > time.Microsecond {
 				t.Fatalf("turn %d is due at %v", i, at)
 			}
 		}

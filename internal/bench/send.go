@@ -177,6 +177,7 @@ func (b *sendBench) closedLoop(ctx context.Context, t *Target, c *crowd, name st
 		return c.closed(ctx, m)
 	})
 	run.Loop, run.Of = Closed, "a send, by the client"
+	c.refused.describe(&run)
 	b.counters(ctx, t).since(before).describe(&run)
 	return run, err
 }

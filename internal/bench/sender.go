@@ -30,9 +30,7 @@ type crowd struct {
 	ledger  *ledger
 	senders []*sender
 	body    string
-	// refusals counts answers that were errors which may be repeated, by code.
-	mu       sync.Mutex
-	refusals map[impart.Code]int64
+	refused refusals
 }
 
 // newCrowd makes conversations and connects senders, all of whom are members of
@@ -50,7 +48,7 @@ func (e *Env) newCrowd(ctx context.Context, t *Target, senders, convs, body int)
 	for i := range ids {
 		ids[i] = e.conv(i)
 	}
-	c := &crowd{target: t, ledger: newLedger(e.Run(), ids), body: strings.Repeat("m", body), refusals: map[impart.Code]int64{}}
+	c := &crowd{target: t, ledger: newLedger(e.Run(), ids), body: strings.Repeat("m", body)}
 	err := each(ctx, 8, convs, func(i int) error { return t.PutConversation(ctx, ids[i], users) })
 	if err != nil {
 		return nil, err
@@ -136,17 +134,6 @@ func (c *crowd) answered(s *sender, n int64, sent *impart.Sent) error {
 	return c.ledger.sent(c.place(s, n), c.ledger.cmid(message{int64(s.index), n}), sent.Seq, sent.MID)
 }
 
-// refused notes an error frame. It is an error unless the same frame may be sent again.
-func (c *crowd) refused(f *wire.ErrorFrame) error {
-	if !f.Retry {
-		return f.Err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refusals[f.Err.Code]++
-	return nil
-}
-
 // closed runs the closed loop of all senders until ctx ends.
 func (c *crowd) closed(ctx context.Context, m *meter) error {
 	return c.while(ctx, c.senders, m, func() bool { return true })
@@ -164,11 +151,14 @@ func (c *crowd) while(ctx context.Context, senders []*sender, m *meter, more fun
 		group.Go(func() {
 			for ctx.Err() == nil && more() {
 				start := time.Now()
-				if err := c.one(ctx, s); err != nil {
+				answered, err := c.one(ctx, s)
+				if err != nil {
 					cancel(fmt.Errorf("sender %d: %w", s.index, err))
 					return
 				}
-				m.finish(time.Since(start))
+				if answered {
+					m.finish(time.Since(start))
+				}
 			}
 		})
 	}
@@ -187,13 +177,16 @@ func failure(ctx context.Context) error {
 
 // deadline makes reads fail a while after ctx has ended, until stop is called.
 func (c *crowd) deadline(ctx context.Context) (stop func()) {
+	set := make(chan struct{})
 	after := context.AfterFunc(ctx, func() {
+		defer close(set)
 		for _, s := range c.senders {
 			_ = s.nc.SetReadDeadline(time.Now().Add(lateAnswer))
 		}
 	})
 	return func() {
 		if !after() {
+			<-set
 			for _, s := range c.senders {
 				_ = s.nc.SetReadDeadline(time.Time{})
 			}
@@ -202,27 +195,27 @@ func (c *crowd) deadline(ctx context.Context) (stop func()) {
 }
 
 // one sends the next message of s and waits for its answer, repeating it while
-// it is refused for now.
-func (c *crowd) one(ctx context.Context, s *sender) error {
+// it is refused for now; false if ctx ended before it was answered.
+func (c *crowd) one(ctx context.Context, s *sender) (answered bool, err error) {
 	n := s.next
 	s.next++
 	frame := c.frame(s, n)
 	c.ledger.unanswered.Add(1) // until its answer comes
 	for {
 		if err := s.write(frame); err != nil {
-			return err
+			return false, err
 		}
 		got, err := s.answer()
 		if err != nil {
-			return err
+			return false, err
 		}
 		switch f := got.(type) {
 		case *wire.Sent:
 			c.ledger.unanswered.Add(-1)
-			return c.answered(s, n, &f.Sent)
+			return true, c.answered(s, n, &f.Sent)
 		case *wire.ErrorFrame:
-			if err := c.refused(f); err != nil || ctx.Err() != nil {
-				return err
+			if err := c.refused.take(f); err != nil || ctx.Err() != nil {
+				return false, err
 			}
 			pause(ctx, f.Err.RetryAfter)
 		}

@@ -93,7 +93,7 @@ func (s *storm) store(ctx context.Context) error {
 		for _, c := range s.clients {
 			group.Go(func() {
 				for range s.load.Messages {
-					if err := s.crowd.one(ctx, c); err != nil {
+					if answered, err := s.crowd.one(ctx, c); err != nil || !answered {
 						errs <- err
 						return
 					}
@@ -178,6 +178,7 @@ func (s *storm) rage(ctx context.Context) error {
 	run.add("longest storm", s.longest.Seconds()*1000, "ms")
 	run.add("live sends that met one", float64(m.done.Load()), "")
 	run.meanwhile(late, nil)
+	s.crowd.refused.describe(&run)
 	s.raging = run.Latency
 	s.Report.Runs = append(s.Report.Runs, run)
 	return err
@@ -186,7 +187,8 @@ func (s *storm) rage(ctx context.Context) error {
 // blow makes one storm after the other.
 func (s *storm) blow(ctx context.Context) error {
 	start := time.Now()
-	return schedule{start: start, every: s.load.Every, first: s.load.Every / 2}.keep(ctx, start.Add(s.load.Duration-s.load.Every/2), func(time.Time) error {
+	plan := schedules(start.Add(s.load.Every/2), 1/s.load.Every.Seconds(), 1)[0]
+	return plan.keep(ctx, start.Add(s.load.Duration-s.load.Every/2), func(time.Time) error {
 		s.raged.Store(true)
 		took, _, err := s.resend(ctx)
 		s.over.Store(time.Now().UnixNano())
@@ -251,7 +253,7 @@ func (s *storm) repeat(ctx context.Context, c *sender) error {
 				return err
 			}
 		case *wire.ErrorFrame:
-			if err := s.crowd.refused(f); err != nil {
+			if err := s.crowd.refused.take(f); err != nil {
 				return err
 			}
 			n, err := strconv.ParseInt(f.RID, 10, 64)

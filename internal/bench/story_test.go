@@ -85,6 +85,24 @@ func TestStormIsAnsweredAsDuplicates(t *testing.T) {
 	}
 }
 
+// TestRefusedForNowIsSentAgain: a refusal that may be repeated is counted, and
+// the message counts from when it was due until it was stored.
+func TestRefusedForNowIsSentAgain(t *testing.T) {
+	w := newWorld(t)
+	w.rate = 100
+	w.wants(w.Send(t.Context(), SendLoad{Senders: 1, Conversations: 1, Turns: 3, Duration: time.Second, Rate: 150}), "")
+	for _, name := range []string{"1 senders", "150 sends a second"} {
+		if w.run(name).figure("refused for now, RATE_LIMITED") == 0 {
+			t.Errorf("%s: nothing was refused: %+v", name, w.run(name).Figures)
+		}
+	}
+	// 150 a second are due for a second, and 100 a second are taken: the last waits
+	// about half a second.
+	if l := w.run("150 sends a second").Latency; l.Count != 150 || l.Max < 300 {
+		t.Errorf("%d sends, the longest %v ms", l.Count, l.Max)
+	}
+}
+
 func TestInterruptedRunReportsWhatItHas(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())

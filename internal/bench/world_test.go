@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -27,6 +28,7 @@ type world struct {
 	*Env
 	t     *testing.T
 	spoil func(store.Store) store.Store // puts a fault between the rules and the store; nil: none
+	rate  float64                       // sends a second of one user; 0: no limit
 }
 
 func newWorld(t *testing.T) *world {
@@ -48,7 +50,7 @@ func (w *world) start(ctx context.Context, naive bool) (*Target, error) {
 		st = w.spoil(st)
 	}
 	wakes := bus.NewLocal()
-	rules, err := logic.New(logic.Config{Store: st, Bus: wakes, SendRate: -1})
+	rules, err := logic.New(logic.Config{Store: st, Bus: wakes, SendRate: cmp.Or(w.rate, -1), SendBurst: 5})
 	if err != nil {
 		return nil, err
 	}
