@@ -61,7 +61,7 @@ func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, err
 	if t.folder, err = os.MkdirTemp(f.dir, "impart-bench-"); err != nil {
 		return nil, usagef("--dir: no folder can be made there: %w", err)
 	}
-	e.Folder, e.OpenStore = t.folder, t.openStore
+	e.OpenStore = t.openStore
 	e.Again = func(ctx context.Context, ended *bench.Process) (*bench.Target, error) {
 		return t.startIn(ctx, ended.Folder, false)
 	}

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -187,20 +186,8 @@ func (b *baseline) hold(ctx context.Context) error {
 	if b.commit.Latency != nil && held.sends.Latency != nil {
 		r.tail(&held.sends, b.commit.Latency.P50)
 	}
-	if !r.Stopped && ctx.Err() == nil {
+	if ctx.Err() == nil {
 		r.add(Check{"the rate was held", held.carried(), held.why()})
-	}
-	return nil
-}
-
-// room says in time that there are too few descriptors.
-func (e *Env) room(connections int) error {
-	const others = 64
-	if limit := descriptors(); limit > 0 && connections+others > limit {
-		return fmt.Errorf("%d connections need %d open files, and this process may open %d: raise the hard limit (ulimit -Hn, LimitNOFILE), or use fewer", connections, connections+others, limit)
-	}
-	if e.Capacity > 0 && connections > e.Capacity {
-		return fmt.Errorf("a server of its own takes %d connections within this limit of open files, and %d are wanted: raise the hard limit (ulimit -Hn, LimitNOFILE), or use fewer", e.Capacity, connections)
 	}
 	return nil
 }

@@ -43,8 +43,6 @@ type Env struct {
 	// OpenStore opens a store of the kind that a private server has, in a new
 	// folder on the same disk, for yardsticks. nil where the server is elsewhere.
 	OpenStore func(ctx context.Context) (store.Store, error)
-	// Folder is where a private server keeps its store; "" where it is elsewhere.
-	Folder string
 	// Capacity is how many connections a private server takes; 0: not known.
 	Capacity int
 	// Progress is told about once a second how far a window has come; may be nil.
@@ -91,4 +89,16 @@ func (e *Env) tell(p Progress) {
 // whether what was measured until then is right.
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
+}
+
+// room says in time that there are too few descriptors.
+func (e *Env) room(connections int) error {
+	const others = 64
+	if limit := descriptors(); limit > 0 && connections+others > limit {
+		return fmt.Errorf("%d connections need %d open files, and this process may open %d: raise the hard limit (ulimit -Hn, LimitNOFILE), or use fewer", connections, connections+others, limit)
+	}
+	if e.Capacity > 0 && connections > e.Capacity {
+		return fmt.Errorf("a server of its own takes %d connections within this limit of open files, and %d are wanted: raise the hard limit (ulimit -Hn, LimitNOFILE), or use fewer", e.Capacity, connections)
+	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 // held is what one window of the baseline did.
 type held struct {
-	multiple      float64
 	due           float64 // messages a second that were due
 	sends, pushes Run
 	cursors       float64       // cursor writes a push
@@ -58,7 +57,7 @@ func (h *held) why() string {
 func (b *baseline) window(ctx context.Context, multiple float64, d time.Duration) (*held, error) {
 	f := b.fleet
 	f.sends, f.pushes, b.talk.late = newMeter(), newMeter(), newRecorder()
-	h := &held{multiple: multiple, due: multiple * baselineSends}
+	h := &held{due: multiple * baselineSends}
 	before, counted := b.counters(ctx, b.target), f.tally()
 	stop := b.yard.control(ctx)
 	pushes := &track{name: fmt.Sprintf("pushes at %s × the baseline", number(multiple)), unit: "pushes", m: f.pushes}
