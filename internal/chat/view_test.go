@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func msg(seq impart.Seq, sender impart.UserID, body string) impart.Event {
 
 // painted is a screen with something of everything on it.
 func painted(width, height int) *model {
-	m := newModel(nil, nil, "u-ana", ab)
+	m := newModel(context.Background(), nil, "u-ana", ab)
 	m.width, m.height = width, height
 	m.now = time.UnixMilli(int64(noon))
 	recalled := msg(4, "u-ben", "")
@@ -100,7 +101,7 @@ func TestPictures(t *testing.T) {
 			return m
 		}(),
 		"nothing": func() *model {
-			m := newModel(nil, nil, "u-ana", "")
+			m := newModel(context.Background(), nil, "u-ana", "")
 			m.sight.status.State = client.CatchingUp
 			m.height = 6
 			return m
