@@ -85,16 +85,16 @@ func (cfg Config) withDefaults() (Config, error) {
 	cfg.URL = address
 	faults := []error{err, impart.CheckID("Device", string(cfg.Device), impart.MaxID)}
 	if cfg.Token == nil {
-		faults = append(faults, errors.New("Token is missing: give a function, such as client.StaticToken"))
+		faults = append(faults, errors.New("there is no Token: give a function, such as client.StaticToken"))
 	}
 	if cfg.History != nil && *cfg.History < 0 {
-		faults = append(faults, errors.New("History is negative"))
+		faults = append(faults, errors.New("the History is negative"))
 	}
 	if cfg.ReplyTimeout < 0 || cfg.AckDelay < 0 || cfg.MinBackoff < 0 || cfg.StableAfter < 0 || cfg.MaxOutbox < 0 {
 		faults = append(faults, errors.New("a time or a limit is negative"))
 	}
 	if cfg.MaxBackoff < cfg.MinBackoff {
-		faults = append(faults, errors.New("MaxBackoff is below MinBackoff"))
+		faults = append(faults, errors.New("the MaxBackoff is below the MinBackoff"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return cfg, fmt.Errorf("client: %w", err)
@@ -106,7 +106,7 @@ func (cfg Config) withDefaults() (Config, error) {
 func wsURL(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" {
-		return "", errors.New("URL should be the address of a server, such as http://127.0.0.1:8080")
+		return "", errors.New("the URL should be the address of a server, such as http://127.0.0.1:8080")
 	}
 	switch u.Scheme {
 	case "http", "ws":
@@ -114,7 +114,7 @@ func wsURL(address string) (string, error) {
 	case "https", "wss":
 		u.Scheme = "wss"
 	default:
-		return "", fmt.Errorf("URL has the scheme %q; it should be http, https, ws or wss", u.Scheme)
+		return "", fmt.Errorf("the URL has the scheme %q; it should be http, https, ws or wss", u.Scheme)
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/ws"

@@ -70,7 +70,7 @@ func TestNothingMovesInDoubt(t *testing.T) {
 		s.next("ack")
 		s.epoch = 5
 		s.say(`{"t":"hint","epoch":5,"head":0,"why":"resume"}`)
-		probe := s.next("sync")
+		s.next("sync")
 		s.say(`{"t":"event","ev":%s,"epoch":5}`, event(2, "new2"))
 		a.send(ab, "hi")
 		if f := s.any(5 * time.Second); f != nil {
@@ -80,7 +80,7 @@ func TestNothingMovesInDoubt(t *testing.T) {
 		// The doubt outlives the connection, and the process.
 		a.restart()
 		s.welcome(0)
-		probe = s.next("sync")
+		probe := s.next("sync")
 		if probe["after"] != 1.0 || probe["after_mid"] != "m1" {
 			t.Errorf("after the restart it asks %v", probe)
 		}

@@ -148,14 +148,6 @@ func (a *app) send(conv impart.ConvID, body string) impart.CMID {
 	return cmid
 }
 
-// within bounds a wait in virtual time.
-func within(t *testing.T, d time.Duration, wait func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	must(t, wait(ctx))
-}
-
 func (a *app) online() {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), 2*time.Minute)
