@@ -128,7 +128,7 @@ func TestAnAckFindsOutALostTakeover(t *testing.T) {
 		ben.send(`{"t":"ack","rid":"a","acks":[{"conv":"c-ab","seq":1},{"conv":"c-none","seq":1}]}`)
 		frames := ben.take()
 		if len(frames) != 2 || frames[0]["code"] != "STALE_INSTALL" || frames[0]["rid"] != "a" || frames[1]["code"] != "SUPERSEDED" {
-			t.Errorf("got %v, want a refusal of the whole frame and a bye", frames)
+			w.t.Fatalf("got %v, want a refusal of the whole frame and a bye", frames)
 		}
 		<-ben.done
 	})
