@@ -108,6 +108,32 @@ func TestUndoneMessagesGoBackIntoTheOutbox(t *testing.T) {
 	})
 }
 
+// Found by the campaign: a draft that was given again after a reinstall was
+// answered from the log, and forgotten when a new epoch had undone it.
+func TestADraftGivenAgainIsUndoneLikeAnyOther(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana := w.app("ana")
+		ana.send(ab, "first")
+		ana.through()
+		backup := w.Store.Backup()
+		draft := client.Draft{Conv: ab, Body: "again", CMID: "mine"}
+		_, err := ana.Send(t.Context(), draft)
+		must(t, err)
+		ana.through()
+		ana.stop()
+		must(t, os.Remove(ana.cfg.Store))
+		ana.handed = map[impart.ConvID][]impart.Event{}
+		ana.start()
+		ana.wants(ab, "first", "again")
+		_, err = ana.Send(t.Context(), draft)
+		must(t, err)
+		ana.through()
+		ana.entered(w.restoreBackup(backup))
+		ana.through()
+		w.wantsLog(ab, "first", "again")
+	})
+}
+
 func TestARecallThatWasUndoneIsMadeAgain(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
 		ana, ben := w.app("ana"), w.app("ben")

@@ -101,7 +101,10 @@ func (c *conv) put(tx *sql.Tx, me self, ev *impart.Event) ([]Settled, error) {
 		c.above = c.above || ev.Seq > c.stored
 	case ev.Sender == me.User && ev.CMID != "":
 		// It is known already, or older than this store: the outbox may wait for it all the same.
-		settled, _, err = settle(tx, ev, false)
+		var mine bool
+		if settled, mine, err = settle(tx, ev, false); mine && err == nil {
+			err = run(tx, "UPDATE events SET mine = 1 WHERE conv = ? AND seq = ? AND mid = ?", ev.Conv, ev.Seq, ev.MID)
+		}
 	}
 	if err != nil {
 		return nil, err
