@@ -181,9 +181,17 @@ func (d *draft) after(do Deed) {
 }
 
 func (d *draft) sendAgain() { d.after(SendAgain) }
-func (d *draft) recall()    { d.after(Recall) }
-func (d *draft) cancel()    { d.after(Cancel) }
-func (d *draft) resend()    { d.after(Resend) }
+func (d *draft) recall() {
+	before := len(d.Steps)
+	d.after(Recall)
+	if len(d.Steps) > before && d.IntN(2) == 0 {
+		again := d.Steps[before] // what is recalled stays known (D17)
+		again.Do, again.Wait = Resend, 8
+		d.Steps = append(d.Steps, again)
+	}
+}
+func (d *draft) cancel() { d.after(Cancel) }
+func (d *draft) resend() { d.after(Resend) }
 
 // stranger sends what must be refused, between good messages (D13).
 func (d *draft) stranger() {

@@ -125,7 +125,7 @@ func (t *Tape) judgeAnswers() {
 			e, ev := t.find(w.Conv, a.mid)
 			switch {
 			case ev == nil:
-				t.fault("D1", "%s was told that %s is at %s %d (%s), and no log has that", k.user, k.cmid, w.Conv, a.seq, a.mid)
+				t.fault("D1/D2", "%s was told that %s is at %s %d (%s), and no log has that", k.user, k.cmid, w.Conv, a.seq, a.mid)
 				continue
 			case ev.Seq != a.seq || ev.Sender != k.user || ev.CMID != k.cmid:
 				t.fault("D1/D2/D12", "%s was told that %s is at %s %d, and that is %s of %s at %d", k.user, k.cmid, w.Conv, a.seq, ev.CMID, ev.Sender, ev.Seq)

@@ -41,6 +41,7 @@ type Field struct {
 	nets map[int]*net
 	http *http.Client
 	tape *history.Tape
+	plan *campaign.Plan
 
 	mu   sync.Mutex // guards what follows
 	proc *process.Process
@@ -66,7 +67,7 @@ func New(ctx context.Context, seed uint64, cfg Config) (*Field, error) {
 }
 
 // Watch lets what the observer hears be written down.
-func (f *Field) Watch(tape *history.Tape, _ *campaign.Plan) { f.tape = tape }
+func (f *Field) Watch(tape *history.Tape, plan *campaign.Plan) { f.tape, f.plan = tape, plan }
 
 // Dir implements [campaign.World].
 func (f *Field) Dir() string { return filepath.Join(f.cfg.Dir, "phones") }

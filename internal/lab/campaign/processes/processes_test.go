@@ -14,9 +14,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// length is how many steps a schedule has.
-const length = 60
-
 func number(t *testing.T, name string, value uint64) uint64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -44,7 +41,7 @@ func TestProcesses(t *testing.T) {
 		for seed := first; seed < first+runs; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				result, err := Run(t.Context(), campaign.Draw(seed, length), Config{Binary: binary, Dir: t.TempDir()}, nil)
+				result, err := Run(t.Context(), campaign.Draw(seed, campaign.Length), Config{Binary: binary, Dir: t.TempDir()}, nil)
 				if err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}

@@ -65,6 +65,9 @@ func (f *Field) Create(ctx context.Context, spec impart.ConvSpec) error {
 
 // Member implements [campaign.Service].
 func (f *Field) Member(ctx context.Context, join bool, conv impart.ConvID, user impart.UserID) error {
+	for _, each := range f.plan.Users { // whoever comes or goes, the others listen
+		_, _ = f.observer(ctx, each)
+	}
 	path := "conversations/" + url.PathEscape(string(conv)) + "/members/" + url.PathEscape(string(user))
 	if join {
 		return f.admin(ctx, http.MethodPut, path, map[string]any{}, nil)

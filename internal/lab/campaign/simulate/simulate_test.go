@@ -1,9 +1,11 @@
 package simulate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"sync"
 	"testing"
@@ -18,9 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// length is how many steps a schedule has.
-const length = 60
 
 // trace keeps what happened until it is wanted.
 type trace struct {
@@ -68,7 +67,7 @@ func simulate(t *testing.T, seed uint64, counts *Counts, breaks ...memstore.Brea
 			field.Trace = steps.add
 		}
 		var result campaign.Result
-		result, err = campaign.Execute(t.Context(), campaign.Draw(seed, length), field, steps.add)
+		result, err = campaign.Execute(t.Context(), campaign.Draw(seed, campaign.Length), field, steps.add)
 		if err != nil || len(result.Findings) > 0 {
 			steps.show(t)
 		}
@@ -91,25 +90,49 @@ func number(t *testing.T, name string, value uint64) uint64 {
 	return n
 }
 
-// TestSimulation: nothing is found on the clean server and the clean SDK.
+// TestSimulation: nothing is found on the clean server and the clean SDK. With
+// CAMPAIGN_LEDGER it goes on where that ends; impart lab campaign --simulate runs
+// it so.
 func TestSimulation(t *testing.T) {
-	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, "CAMPAIGN_RUNS", 100)
-	var counts Counts
-	t.Run("seeds", func(t *testing.T) {
-		for seed := first; seed < first+runs; seed++ {
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				t.Parallel()
-				found, err := simulate(t, seed, &counts)
-				if err != nil {
-					t.Errorf("seed %d: %v", seed, err)
-				}
-				for _, f := range found {
-					t.Errorf("seed %d: %s", seed, f)
-				}
-			})
+	runs := uint64(defaultRuns)
+	if testing.Short() {
+		runs = 10
+	}
+	c := &campaign.Campaign{
+		First: number(t, "CAMPAIGN_SEED", 1), Runs: number(t, "CAMPAIGN_RUNS", runs), Steps: campaign.Length, Parallel: runtime.GOMAXPROCS(0),
+		Version: os.Getenv("CAMPAIGN_VERSION"), Kind: campaign.Simulated,
+	}
+	if path := os.Getenv("CAMPAIGN_LEDGER"); path != "" {
+		var err error
+		if c.Ledger, err = campaign.OpenLedger(path, c.Version, c.Kind, c.Steps); err != nil {
+			t.Fatal(err)
 		}
-	})
-	t.Logf("%d frames: %d lost, %d twice, %d cuts, %d late; %d deaths, %d kills, %d restores",
+		defer c.Ledger.Close()
+	}
+	var counts Counts
+	ran := 0
+	c.Run = func(_ context.Context, plan *campaign.Plan) (result campaign.Result, err error) {
+		t.Run(fmt.Sprint(plan.Seed), func(t *testing.T) { result.Findings, err = simulate(t, plan.Seed, &counts) })
+		return result, err
+	}
+	c.Told = func(e campaign.Entry, before bool) {
+		for _, f := range e.Findings {
+			t.Errorf("seed %d: %s", e.Seed, f)
+		}
+		if e.Error != "" {
+			t.Errorf("seed %d: %s", e.Seed, e.Error)
+		}
+		if !before {
+			ran++
+		}
+	}
+	if err := c.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d plans, %d frames: %d lost, %d twice, %d cuts, %d late; %d deaths, %d kills, %d restores", ran,
 		counts.Frames.Load(), counts.Lost.Load(), counts.Twice.Load(), counts.Cut.Load(), counts.Late.Load(),
 		counts.Deaths.Load(), counts.Kills.Load(), counts.Restores.Load())
+	if ran >= 20 && (counts.Lost.Load() == 0 || counts.Cut.Load() == 0 || counts.Deaths.Load() == 0 || counts.Restores.Load() == 0) {
+		t.Error("something was never broken: these runs show nothing about it")
+	}
 }

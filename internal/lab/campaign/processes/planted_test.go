@@ -1,0 +1,80 @@
+package processes
+
+import (
+	"os"
+	"testing"
+
+	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/lab"
+	"github.com/impart-im/impart/internal/lab/campaign"
+)
+
+// mostSeeds is how many plans may pass before a planted bug counts as missed.
+const mostSeeds = 40
+
+// planted are bugs of the server and its SQLite store, with the invariant that a
+// finding has to name. Those of the gateway that need single frames to be lost,
+// and those of the SDK, are hunted in virtual time. The short ones are part of
+// every run of the tests.
+var planted = []struct {
+	bug       fault.Bug
+	invariant string
+	short     bool
+}{
+	{fault.SentBeforeCommit, "D1", false},
+	{fault.DedupApart, "D2", false},
+	{fault.NoDedup, "D2", true},
+	{fault.ThroughSkipsVisible, "D3", false},
+	{fault.CursorBack, "D4", false},
+	{fault.CursorAhead, "D4", false},
+	{fault.SeqHole, "D7", true},
+	{fault.SeesAllPush, "D8", false},
+	{fault.SeesAllSync, "D8", true},
+	{fault.OldInstallCounts, "D9", false},
+	{fault.NIgnored, "D9", false},
+	{fault.RetriesForEver, "D10", false},
+	{fault.KeysCollide, "D12", false},
+	{fault.BatchFailsTogether, "D13", false},
+	{fault.PrevIgnored, "D14", false},
+	{fault.RecallKeepsBody, "D17", true},
+	{fault.RecallFreesDedup, "D2", false},
+}
+
+// TestPlantedBugsAreFound: the judge can fail. CAMPAIGN_ALL=1 hunts all.
+func TestPlantedBugsAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts real servers: run without -short")
+	}
+	binary, err := lab.Program(t.Context(), os.Getenv("IMPART_FAULT_BIN"), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("bugs", func(t *testing.T) {
+		for _, p := range planted {
+			if !p.short && os.Getenv("CAMPAIGN_ALL") == "" {
+				continue
+			}
+			t.Run(string(p.bug), func(t *testing.T) {
+				t.Parallel()
+				hunt(t, binary, p.bug, p.invariant)
+			})
+		}
+	})
+}
+
+// hunt runs plans until a finding names the invariant.
+func hunt(t *testing.T, binary string, bug fault.Bug, invariant string) {
+	for seed := uint64(1); seed <= mostSeeds; seed++ {
+		result, err := Run(t.Context(), campaign.Draw(seed, campaign.Length), Config{Binary: binary, Bug: string(bug), Dir: t.TempDir()}, nil)
+		if err != nil {
+			t.Logf("seed %d: %v", seed, err)
+		}
+		for _, f := range result.Findings {
+			if f.Names(invariant) {
+				t.Logf("found with seed %d: %s", seed, f)
+				return
+			}
+		}
+	}
+	t.Errorf("%s was not found in %d plans", bug, mostSeeds)
+}

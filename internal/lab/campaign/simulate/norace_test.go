@@ -1,0 +1,9 @@
+//go:build !race
+
+package simulate
+
+// How many plans are part of every run of the tests.
+const (
+	defaultRuns = 200
+	raced       = false
+)
