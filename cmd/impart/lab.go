@@ -106,7 +106,11 @@ func (f *labRun) run(ctx context.Context, cmd *cobra.Command, env streams, names
 	if err != nil {
 		return err
 	}
-	out, err := filepath.Abs(filepath.Join(f.out, lab.NewRunName()))
+	dir, err := filepath.Abs(f.out)
+	if err != nil {
+		return err
+	}
+	out, err := lab.NewRun(dir)
 	if err != nil {
 		return err
 	}

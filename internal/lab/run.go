@@ -31,8 +31,21 @@ type Step struct {
 // runLayout names runs by their time, so that they sort.
 const runLayout = "20060102-150405"
 
-// NewRunName is a name for a run that starts now.
-func NewRunName() string { return time.Now().Format(runLayout) }
+// NewRun makes the folder under dir of a run that starts now, and gives its path.
+func NewRun(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	name := filepath.Join(dir, time.Now().Format(runLayout))
+	out := name
+	for n := 2; ; n++ {
+		err := os.Mkdir(out, 0o755)
+		if !errors.Is(err, os.ErrExist) {
+			return out, err
+		}
+		out = fmt.Sprint(name, "-", n) // two of them in one second
+	}
+}
 
 // Run carries out the checks, one after another, each honestly and on its twins,
 // and writes result.json and the timeline after each of them. When ctx ends, the

@@ -178,6 +178,17 @@ func TestStoresOfFailuresAreKept(t *testing.T) {
 	}
 }
 
+func TestTwoRunsNeverShareAFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "evidence")
+	synctest.Test(t, func(t *testing.T) { // at one instant
+		first, err := NewRun(dir)
+		second, err2 := NewRun(dir)
+		if err != nil || err2 != nil || first == second || first > second {
+			t.Errorf("%s %v, %s %v", first, err, second, err2)
+		}
+	})
+}
+
 func TestEachWaitsForAll(t *testing.T) {
 	c := guarded()
 	c.Run = func(_ context.Context, b *Bench) {

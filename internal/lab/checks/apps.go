@@ -22,8 +22,11 @@ func apps() []lab.Check {
 			ID: "app-story", Invariant: "D16",
 			What:   "An app takes 60 messages while it is offline, is killed, starts again and comes online on a network that is slow and breaks off in the middle of frames, to a server that fails now and then.",
 			Expect: "every message once and in order, in the log and in the other app; the outbox is empty",
-			Twins:  []lab.Sabotage{lab.AppInMemory, lab.Planted(fault.PrevIgnored, "prev is not looked at")},
-			Run:    appStory,
+			Twins: []lab.Sabotage{
+				lab.AppInMemory, lab.Planted(fault.PrevIgnored, "prev is not looked at"),
+				lab.Planted(fault.ClientForgetsSent, "a message leaves the outbox when it is sent"),
+			},
+			Run: appStory,
 		},
 		{
 			ID: "lost-acks", Invariant: "D3",
@@ -36,12 +39,22 @@ func apps() []lab.Check {
 			ID: "rolled-back-phone", Invariant: "D9",
 			What:   "A phone is restored from a backup of its store: it comes with an install that the server knows and a cursor that is ahead of the store.",
 			Expect: "the install epoch rises, nothing beyond the backup counts as delivered, and the phone gets all again",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NIgnored, "a rolled-back store is not noticed")},
-			Run:    rolledBackPhone,
+			Twins: []lab.Sabotage{
+				lab.Planted(fault.NIgnored, "a rolled-back store is not noticed"),
+				lab.Planted(fault.ClientHidesN, "the app does not tell how often its store was written"),
+			},
+			Run: rolledBackPhone,
+		},
+		{
+			ID: "app-kills", Invariant: "D3",
+			What:   "An app is killed 12 times while it receives, and some pushes to it are lost, so that there are gaps.",
+			Expect: "it is given every event in order, one again at most for each kill, and its cursor ends at the head",
+			Twins:  []lab.Sabotage{lab.Planted(fault.ClientCursorOverGap, "the app's cursor runs over what is missing"), lab.AppInMemory},
+			Run:    appKills,
 		},
 		{
 			ID: "kill-under-load", Invariant: "D1",
-			What:   "Four apps talk in one group while the server is killed 5 times and each app once; all come back and settle.",
+			What:   "Four apps talk in one group while the server is killed 8 times and each app once; all come back and settle.",
 			Expect: "each message once, every app handles the whole log in order, what was called sent is where it was said to be, outboxes are empty",
 			Twins: []lab.Sabotage{
 				lab.Planted(fault.SentBeforeCommit, "the answer comes before the commit"), lab.AppInMemory,
@@ -222,40 +235,84 @@ func killUnderLoad(ctx context.Context, b *lab.Bench) {
 		a.Start()
 		all = append(all, a)
 	}
-	const each, kills = 100, 5
-	stop := make(chan struct{})
+	const kills = 8
+	over := make(chan struct{})
+	sent := make([]int, len(all))
 	b.Each(len(all)+1, func(i int) {
 		if i == len(all) { // who kills the server while the others talk
-			for range kills {
-				b.Pause(600 * time.Millisecond)
+			defer close(over)
+			for n := range kills {
+				b.Pause(time.Duration(300+50*n) * time.Millisecond)
 				s.Restart()
 			}
-			close(stop)
 			return
 		}
-		for n := range each {
-			all[i].Send(ab, cmid(string(users[i]), n), fmt.Sprint("message ", n))
-			if n == each/2+5*i {
+		for ; ; sent[i]++ {
+			select {
+			case <-over:
+				return
+			case <-ctx.Done():
+				return
+			default:
+			}
+			if sent[i] == 50+10*i {
 				all[i].Kill()
 				all[i].Start()
 			}
-			b.Pause(30 * time.Millisecond)
+			all[i].Send(ab, cmid(string(users[i]), sent[i]), fmt.Sprint("message ", sent[i]))
+			b.Pause(10 * time.Millisecond)
 		}
 	})
-	<-stop
 	b.Bit("server killed", kills)
-	b.Bit("apps killed", len(all))
-	messages := each * len(all)
-	stored := b.Eventually(30*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= int64(messages) })
+	messages, killed := 0, 0
+	for i, a := range all {
+		messages += sent[i]
+		killed += a.Kills()
+	}
+	b.Bit("apps killed", killed)
+	stored := b.Eventually(20*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= int64(messages) })
+	given := 0
 	for _, a := range all {
 		if stored {
 			a.Reaches(15*time.Second, ab, impart.Seq(messages))
 		}
-	}
-	judgeApps(ctx, b, s, messages, all...)
-	given := 0
-	for _, a := range all {
 		given += len(a.Handled(ab))
 	}
+	judgeApps(ctx, b, s, messages, all...)
 	b.Saw("%d rows for %d messages, %d events given to %d apps", s.Number("SELECT count(*) FROM events"), messages, given, len(all))
+}
+
+// appKills has a sender that the lab drives, so that only the receiver is at risk.
+func appKills(ctx context.Context, b *lab.Bench) {
+	s := b.Serve("IM_SWEEP_MS=500", "IM_FAULT=gw.push:drop:30:3")
+	s.PutConv(ab, ana, ben)
+	phone, reader := b.Device(s.Addr(), ana), b.App(s.Addr(), ben)
+	reader.Start()
+	const messages, kills = 400, 12
+	b.Each(2, func(i int) {
+		if i == 0 {
+			for n := range messages {
+				phone.MustSend(ab, cmid("m", n), fmt.Sprint("message ", n))
+				b.Pause(8 * time.Millisecond)
+			}
+			return
+		}
+		for range kills {
+			reader.Online()
+			b.Pause(150 * time.Millisecond)
+			reader.Kill()
+			reader.Start()
+		}
+	})
+	b.Bit("app killed", reader.Kills())
+	b.Bit("pushes lost", s.Struck(fault.Push))
+	complete := reader.Reaches(15*time.Second, ab, messages)
+	b.Wants(complete, "the app was not given everything")
+	cursor := b.Eventually(15*time.Second, func() bool { return s.Cursor(ben, "d-1", ab) == messages })
+	b.Wants(cursor, "the cursor is at %d of %d", s.Cursor(ben, "d-1", ab), messages)
+	var log []rows.Event
+	s.Look(func(db *rows.DB) (err error) { log, err = db.Events(ctx, ab); return err })
+	judgeHandled(b, reader, log)
+	b.Saw("%d kills, %d pushes lost, %d events given for %d, cursor %d", reader.Kills(), s.Struck(fault.Push),
+		len(reader.Handled(ab)), messages, s.Cursor(ben, "d-1", ab))
 }

@@ -82,7 +82,7 @@ func crash(at fault.Point, before int64) func(context.Context, *lab.Bench) {
 		box, err = openOutbox(path)
 		b.Must(err)
 		b.Wants(len(box.items) == 0, "%d messages are left in the outbox", len(box.items))
-		b.Saw("exit code %d, reply %v, rows %d → %d, dup=%v, outbox %d", code, replied, between, after, dup, len(box.items))
+		b.Saw("exit code %d, replied %v, rows %d → %d, dup=%v, outbox %d", code, replied, between, after, dup, len(box.items))
 	}
 }
 

@@ -28,7 +28,7 @@ func disks() []lab.Check {
 		{
 			ID: "power-cut", Invariant: "D6", Limit: 3 * time.Minute,
 			What:   "The power is cut 24 times under load: between two changes of the disk or at any moment, with nothing, a torn part or the first part kept of what was not flushed.",
-			Expect: "every acknowledged message is there after each cut with its seq and mid, the log has no hole, and what was in doubt ends as one row",
+			Expect: "every acknowledged message is there after each cut with its seq and mid, cursors too, the log has no hole, and what was in doubt ends as one row",
 			Twins:  []lab.Sabotage{lyingDisk, noFlush},
 			Run:    powerCut,
 		},
@@ -62,6 +62,7 @@ type ledger struct {
 	sent  map[impart.CMID]impart.Sent
 	doubt map[impart.CMID]bool
 	next  int
+	acked impart.Seq // the cursor of device d-0, as the server has answered it
 }
 
 func newLedger() *ledger {
@@ -85,6 +86,9 @@ func (l *ledger) load(b *lab.Bench, s *lab.Server, d time.Duration, fresh bool) 
 			}
 			sent, err := phone.SendWithin(2*time.Second, ab, m, "hi")
 			l.answered(b, m, sent, err)
+			if err == nil && i == 0 {
+				l.ack(phone, sent.Seq)
+			}
 			var refused *impart.Error
 			if err != nil && !errors.As(err, &refused) {
 				return
@@ -107,6 +111,16 @@ func (l *ledger) take(fresh bool) (impart.CMID, bool) {
 		l.next++
 	}
 	return cmid("m", l.next), fresh
+}
+
+// ack acknowledges as a device does that has stored everything up to seq.
+func (l *ledger) ack(phone *lab.Device, seq impart.Seq) {
+	delivered, err := phone.Ack(ab, seq)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.acked = max(l.acked, delivered)
+	}
 }
 
 func (l *ledger) answered(b *lab.Bench, m impart.CMID, sent impart.Sent, err error) {
@@ -132,6 +146,11 @@ func (l *ledger) judge(ctx context.Context, b *lab.Bench, s *lab.Server) (lost i
 		if err != nil {
 			return err
 		}
+		cursor, err := db.Cursor(ctx, ana, "d-0", ab)
+		if err != nil {
+			return err
+		}
+		b.Wants(cursor >= l.acked, "a cursor is at %d that was acknowledged as %d", cursor, l.acked)
 		there := map[impart.CMID]rows.Event{}
 		for _, e := range events {
 			there[e.CMID] = e

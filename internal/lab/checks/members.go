@@ -40,7 +40,7 @@ func membershipUnderLoad(ctx context.Context, b *lab.Bench) {
 	var wg sync.WaitGroup
 	wg.Go(func() { // a device that asks for everything, all the time
 		for after := impart.Seq(0); ; {
-			_, _ = asks.Ask(ctx, &wire.Sync{Conv: ab, After: &after})
+			after = nextPage(ctx, asks, after)
 			select {
 			case <-done:
 				return
@@ -69,11 +69,28 @@ func membershipUnderLoad(ctx context.Context, b *lab.Bench) {
 	wg.Wait()
 	sees := visibleTo(ctx, b, s, zoe)
 	b.Bit("periods", int(s.Number("SELECT count(*) FROM members WHERE conv_id = ? AND user_id = ?", ab, zoe)))
-	pushed := judgeSeen(b, live, sees)
-	synced := judgeSeen(b, asks, sees)
+	for after := nextPage(ctx, asks, 0); after > 0; { // once more, from the start to the end
+		after = nextPage(ctx, asks, after)
+	}
+	pushed, _ := judgeSeen(b, live, sees)
+	_, synced := judgeSeen(b, asks, sees)
 	b.Bit("events heard live", pushed)
 	b.Bit("events heard in pages", synced)
+	b.Wants(synced >= len(sees), "%d of %d visible events came in pages", synced, len(sees))
 	b.Saw("%d periods, %d events of %d are visible; %d were pushed, %d came in pages", periods, len(sees), n+2*periods, pushed, synced)
+}
+
+// nextPage asks for the page after a seq and gives where the one after it begins;
+// 0 when there is none.
+func nextPage(ctx context.Context, d *lab.Device, after impart.Seq) impart.Seq {
+	reply, err := d.Ask(ctx, &wire.Sync{Conv: ab, After: &after})
+	if err != nil {
+		return 0 // not a member yet, or the end of the run
+	}
+	if page := reply.(*wire.Synced).Page; page.More {
+		return page.Through
+	}
+	return 0
 }
 
 // visibleTo are the seqs of ab that a user may see, by the rows of the database.
@@ -100,14 +117,14 @@ func visibleTo(ctx context.Context, b *lab.Bench, s *lab.Server, user impart.Use
 }
 
 // judgeSeen reports what a device heard and must not, and gives how many events
-// it heard.
-func judgeSeen(b *lab.Bench, d *lab.Device, sees map[impart.Seq]bool) int {
+// it heard by push and in pages.
+func judgeSeen(b *lab.Bench, d *lab.Device, sees map[impart.Seq]bool) (pushed, paged int) {
 	last := impart.Seq(0)
 	for seq := range sees {
 		last = max(last, seq)
 	}
-	heard := map[impart.Seq]bool{}
-	saw := func(ev *impart.Event, how string) {
+	live, pages := map[impart.Seq]bool{}, map[impart.Seq]bool{}
+	saw := func(ev *impart.Event, heard map[impart.Seq]bool, how string) {
 		if ev.Conv != ab {
 			return
 		}
@@ -120,17 +137,17 @@ func judgeSeen(b *lab.Bench, d *lab.Device, sees map[impart.Seq]bool) int {
 	for _, h := range d.Heard() {
 		switch f := h.Frame.(type) {
 		case *wire.Event:
-			saw(f.Event, "push")
+			saw(f.Event, live, "push")
 		case *wire.Hint:
 			told(f.Conv, f.Head, "hint")
 		case *wire.Synced:
 			told(f.Page.Conv, f.Page.Head, "sync")
 			for i := range f.Page.Events {
-				saw(&f.Page.Events[i], fmt.Sprint("sync of ", f.RID))
+				saw(&f.Page.Events[i], pages, fmt.Sprint("sync of ", f.RID))
 			}
 		case *wire.Receipt:
 			told(f.Conv, max(f.Delivered, f.Read), "receipt")
 		}
 	}
-	return len(heard)
+	return len(live), len(pages)
 }
