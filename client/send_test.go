@@ -329,6 +329,7 @@ func TestCancel(t *testing.T) {
 
 		sent := ana.send(ab, "oops")
 		ana.through()
+		ben.wants(ab, "one", "two", "oops")
 		done, err = ana.Cancel(t.Context(), sent)
 		must(t, err)
 		if done != client.Recalling {
