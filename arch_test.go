@@ -58,7 +58,8 @@ var mayImport = map[string][]string{
 	"internal/lab/checks":             {".", "wire", "internal/lab", "internal/lab/crashfs", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/gateway",
-		"internal/lab", "internal/lab/app", "internal/lab/checks", "internal/lab/crashfs", "internal/lab/report",
+		"internal/lab", "internal/lab/app", "internal/lab/campaign", "internal/lab/campaign/processes",
+		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"docs":  {}, // nothing but tests of the pages

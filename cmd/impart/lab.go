@@ -30,7 +30,7 @@ func labCommand(env streams) *cobra.Command {
 			"Each check also runs with one guard switched off (its twins) and has to report that: a check that cannot fail would be worth nothing.",
 		Example: "# what can be checked?\nimpart lab list\n\n# everything\nimpart lab run\n\n# the crashes of seed 000\nimpart lab run '06-crash-*'",
 	}
-	cmd.AddCommand(labListCommand(), labRunCommand(env), labReportCommand(env), labClientCommand(env), labDiskCommand(env))
+	cmd.AddCommand(labListCommand(), labRunCommand(env), labReportCommand(env), labClientCommand(env), labDiskCommand(env), labCampaignCommand(env))
 	return cmd
 }
 

@@ -2,8 +2,11 @@ package lab
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +41,39 @@ func Program(ctx context.Context, given, dir string) (string, error) {
 	return path, nil
 }
 
+// Simulation builds the test that runs the campaign in virtual time, in the folder
+// dir, from the source tree around the working directory, and gives its
+// [Fingerprint].
+func Simulation(ctx context.Context, dir string) (path, version string, err error) {
+	root, err := sourceTree()
+	if err != nil {
+		return "", "", fmt.Errorf("virtual time is there for Go tests alone, and %w: run this inside it, with the go command", err)
+	}
+	path = filepath.Join(dir, "simulate.test")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", path, "./internal/lab/campaign/simulate")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("building the simulation in %s: %w\n%s", root, err, strings.TrimSpace(string(out)))
+	}
+	version, err = Fingerprint(path)
+	return path, version, err
+}
+
+// Fingerprint names the content of a program: what was shown of another one is
+// not known of this.
+func Fingerprint(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:6]), nil
+}
+
 // checked is path, made absolute, if it is a program with fault points: only such
 // a one knows the point that is asked for.
 func checked(ctx context.Context, path string) (string, error) {
@@ -69,7 +105,7 @@ func sourceTree() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("and this is no source tree of Impart")
+			return "", errors.New("this is no source tree of Impart")
 		}
 	}
 }

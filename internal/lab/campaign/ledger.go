@@ -1,11 +1,9 @@
 package campaign
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,7 +23,7 @@ const (
 
 // Entry is one run in a ledger: a line of JSON.
 type Entry struct {
-	Version  string   `json:"version"` // of what was run; a tree with changes is another one each time
+	Version  string   `json:"version"` // of what was run, and its fingerprint
 	Kind     Kind     `json:"kind"`
 	Seed     uint64   `json:"seed"`
 	Steps    int      `json:"steps"`
@@ -53,37 +51,72 @@ func NewEntry(version string, kind Kind, steps int, took time.Duration, r Result
 // Each run is a line, written at once; the last line of one that was killed may
 // be torn and does not count.
 type Ledger struct {
+	path, version string
+	kind          Kind
+	steps         int
+
 	mu   sync.Mutex // guards what follows
 	file *os.File
 	done map[uint64]Entry
+	read int // bytes of the file that were read
 }
 
 // OpenLedger opens or makes a ledger. What it holds of this version, kind and
 // length is done already.
 func OpenLedger(path, version string, kind Kind, steps int) (*Ledger, error) {
-	l := &Ledger{done: map[uint64]Entry{}}
-	text, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the ledger: %w", err)
-	}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 4<<20)
-	for lines.Scan() {
-		var e Entry
-		if json.Unmarshal(lines.Bytes(), &e) == nil && e.Version == version && e.Kind == kind && e.Steps == steps && e.Error == "" {
-			l.done[e.Seed] = e
-		}
-	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("the ledger: %w", err)
 	}
+	l := &Ledger{path: path, version: version, kind: kind, steps: steps, done: map[uint64]Entry{}}
+	var err error
 	if l.file, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return nil, fmt.Errorf("the ledger: %w", err)
 	}
-	if len(text) > 0 && text[len(text)-1] != '\n' {
+	whole, err := l.load()
+	if err == nil && !whole {
 		_, err = l.file.WriteString("\n") // behind a line that was torn
 	}
-	return l, err
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("the ledger: %w", err), l.file.Close())
+	}
+	return l, nil
+}
+
+// load reads what the file has gained. whole: it ends with a line's end.
+func (l *Ledger) load() (whole bool, err error) {
+	_, whole, err = l.gained()
+	return whole, err
+}
+
+// Gained are runs that somebody else has written since the ledger was last read.
+func (l *Ledger) Gained() ([]Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entries, _, err := l.gained()
+	return entries, err
+}
+
+func (l *Ledger) gained() (entries []Entry, whole bool, err error) {
+	text, err := os.ReadFile(l.path)
+	if err != nil {
+		return nil, false, err
+	}
+	fresh := text[l.read:]
+	for {
+		line, rest, found := bytes.Cut(fresh, []byte("\n"))
+		if !found {
+			return entries, len(fresh) == 0, nil
+		}
+		l.read += len(line) + 1
+		fresh = rest
+		var e Entry
+		if json.Unmarshal(line, &e) == nil && e.Version == l.version && e.Kind == l.kind && e.Steps == l.steps {
+			entries = append(entries, e)
+			if e.Error == "" {
+				l.done[e.Seed] = e
+			}
+		}
+	}
 }
 
 // Done is the run of a seed that the ledger holds.
