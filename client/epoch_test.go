@@ -398,3 +398,34 @@ func TestWhatWasReadIsToldAgainInANewEpoch(t *testing.T) {
 		}
 	})
 }
+
+// Found by the campaign: the clone and its origin had written as often, so that n
+// did not tell them apart, and the acks of the one counted for the other.
+func TestWhatACloneHasAcknowledgedIsNotTakenForOnesOwn(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		must(t, w.Conversation("c-two", "u-ana", "u-ben"))
+		ana, ben := w.app("ana"), w.app("ben")
+		ben.online()
+		ben.stop()
+		data, err := os.ReadFile(ben.cfg.Store)
+		must(t, err)
+		ben.start()
+		for i, text := range []string{"m1", "m2"} { // two writes here, one in the clone
+			ana.send(ab, text)
+			ben.wants(ab, []string{"m1", "m2"}[:i+1]...)
+			time.Sleep(time.Second)
+		}
+		clone := t.TempDir() + "/clone.db"
+		must(t, os.WriteFile(clone, data, 0o600))
+		twin := w.appOn(w.Link(), "ben", clone, func(cfg *client.Config) { cfg.Device = "d-ben" })
+		twin.wants(ab, "m1", "m2")
+		ana.send("c-two", "m3")
+		twin.wants("c-two", "m3")
+		time.Sleep(time.Second)
+		twin.stop()
+		ben.Reconnect()
+		ben.wants("c-two", "m3")
+		ana.send(ab, "m4")
+		ben.wants(ab, "m1", "m2", "m4")
+	})
+}

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	cryptorand "crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,6 +34,9 @@ func (c *Client) runLink() {
 		}
 		if final(err) {
 			c.cfg.Log.Warn("stopped", "error", err)
+			if err := c.becomeAnother(err); err != nil && c.ctx.Err() == nil {
+				c.cfg.Log.Error("cannot write to the local store", "error", err)
+			}
 			c.setStatus(func(s *Status) { s.State, s.Err = Stopped, err })
 			select {
 			case <-c.returnNow:
@@ -51,6 +56,18 @@ func final(err error) bool {
 	var bye *Bye
 	var wrong *wrongUser
 	return errors.As(err, &bye) && bye.Final && !fault.Planted(fault.ClientReturns) || errors.As(err, &wrong)
+}
+
+// becomeAnother gives the store a new install, if its device was taken over: by a
+// copy of it, maybe, whose acks are not about what is here. The counter n cannot
+// tell the two apart once both have written as often. Should this store be used
+// again, the server asks it for everything anew.
+func (c *Client) becomeAnother(why error) error {
+	var bye *Bye
+	if !errors.As(why, &bye) || bye.Code != string(wire.ByeSuperseded) {
+		return nil
+	}
+	return c.store.write(c.ctx, func(tx *sql.Tx) error { return run(tx, "UPDATE self SET install = ?", cryptorand.Text()) })
 }
 
 // wrongUser is a token for somebody else than the store's user.
