@@ -140,8 +140,9 @@ func (s *session) probeRefused(r *request, f *wire.ErrorFrame) {
 	case code == impart.EpochChanged || f.Retry:
 		return // asked again: in the newer epoch, or of a server that can answer
 	default:
-		// It is no longer ours to see: what is here stays.
-		p.lo, p.hi = len(p.held)-1, len(p.held)
+		// NOT_MEMBER: whoever was one once may still read. So in this history nobody ever
+		// was, and all that is here belongs to the other one.
+		p.lo, p.hi = -1, 0
 	}
 	s.probed(c)
 }

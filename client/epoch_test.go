@@ -429,3 +429,35 @@ func TestWhatACloneHasAcknowledgedIsNotTakenForOnesOwn(t *testing.T) {
 		ben.wants(ab, "m1", "m2", "m4")
 	})
 }
+
+// Found by the campaign: the events of the undone membership stayed, and were
+// acknowledged for those of the next one.
+func TestAMembershipThatWasUndoneTakesItsEventsWithIt(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		must(t, w.Conversation("c-two", "u-ana"))
+		join := func() {
+			_, err := w.Logic.PutMember(t.Context(), "c-two", impart.Member{User: "u-ben"})
+			must(t, err)
+		}
+		ana, ben := w.app("ana"), w.app("ben")
+		ana.online()
+		backup := w.Store.Backup()
+		join()
+		lost := ben.send("c-two", "from ben")
+		ben.through()
+		ben.wants("c-two", "", "from ben")
+		ben.entered(w.restoreBackup(backup))
+		ben.through()
+		refused, err := ben.Refused(t.Context())
+		must(t, err)
+		if len(refused) != 1 || refused[0].CMID != lost || refused[0].Err.Code != impart.NotMember {
+			t.Errorf("refused: %+v", refused)
+		}
+		ana.send("c-two", "before ben")
+		ana.through()
+		join()
+		ana.send("c-two", "after ben")
+		ana.through()
+		ben.wants("c-two", "", "after ben")
+	})
+}
