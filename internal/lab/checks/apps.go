@@ -54,7 +54,7 @@ func apps() []lab.Check {
 		},
 		{
 			ID: "kill-under-load", Invariant: "D1",
-			What:   "Four apps talk in one group while the server is killed 8 times and each app once; all come back and settle.",
+			What:   "Four apps talk in one group while the server is killed 12 times and each app once; all come back and settle.",
 			Expect: "each message once, every app handles the whole log in order, what was called sent is where it was said to be, outboxes are empty",
 			Twins: []lab.Sabotage{
 				lab.Planted(fault.SentBeforeCommit, "the answer comes before the commit"), lab.AppInMemory,
@@ -235,14 +235,16 @@ func killUnderLoad(ctx context.Context, b *lab.Bench) {
 		a.Start()
 		all = append(all, a)
 	}
-	const kills = 8
+	const kills = 12
 	over := make(chan struct{})
 	sent := make([]int, len(all))
 	b.Each(len(all)+1, func(i int) {
 		if i == len(all) { // who kills the server while the others talk
 			defer close(over)
 			for n := range kills {
-				b.Pause(time.Duration(300+50*n) * time.Millisecond)
+				// A kill bites while the apps talk, and not while they wait to come back.
+				b.Eventually(5*time.Second, func() bool { return s.Metric("im_connections") >= float64(len(all)) })
+				b.Pause(time.Duration(150+20*n) * time.Millisecond)
 				s.Restart()
 			}
 			return
