@@ -105,7 +105,7 @@ func (b *baseline) describe(h *held, t tally, c counters) {
 	p.Figures = nil
 	p.add("event frames a second", float64(t.frames)/seconds, "/s")
 	p.add("pushes lost by the devices on purpose", 100*float64(t.lost)/float64(max(t.frames, 1)), "%")
-	p.add("delivered again, by push or sync", 100*float64(t.repeated+t.synced)/float64(max(t.frames, 1)), "%")
+	p.add("delivered by sync, or once more", 100*float64(t.repeated+t.synced)/float64(max(t.frames, 1)), "%")
 	p.add("acks a push", float64(t.acks)/float64(max(t.frames, 1)), "")
 	p.add("receipts a second", float64(t.receipts)/seconds, "/s")
 	p.add("hints", float64(t.hints), "")

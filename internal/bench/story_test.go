@@ -58,7 +58,7 @@ func TestBaselineLosesAndRecovers(t *testing.T) {
 	if lost := pushes.figure("pushes lost by the devices on purpose"); lost == 0 {
 		t.Error("nothing was lost on purpose")
 	}
-	if again := pushes.figure("delivered again, by push or sync"); again == 0 {
+	if again := pushes.figure("delivered by sync, or once more"); again == 0 {
 		t.Error("nothing was delivered again")
 	}
 	if acks := pushes.figure("acks a push"); acks == 0 || acks > 0.3 {
