@@ -15,10 +15,13 @@ func (s *session) countUnacked(events int) {
 	s.unacked += events
 }
 
+// maxAcks bounds the acks under way. What comes meanwhile is in the next one.
+const maxAcks = 4
+
 // flushAcks acknowledges what is stored, once there is enough of it or it has
 // waited long enough; while catching up at once, for the next page waits for it.
 func (s *session) flushAcks(at time.Time) {
-	if !s.subbed || s.unacked == 0 && !s.pullHeld || at.Before(s.ackAt) {
+	if !s.subbed || s.unacked == 0 && !s.pullHeld || at.Before(s.ackAt) || s.acking >= maxAcks {
 		return
 	}
 	ripe := s.unacked >= s.limits.AckEvery || !at.Before(s.ackSince.Add(s.c.cfg.AckDelay))
@@ -70,7 +73,7 @@ func (s *session) ackLost(r *request) {
 
 // forgetAck assumes that the server knows nothing of the cursor.
 func (s *session) forgetAck(c *conv) {
-	c.acked, c.asked = 0, 0
+	c.asked = 0
 	s.busy[c] = true
 	s.countUnacked(1)
 }

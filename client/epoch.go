@@ -123,6 +123,7 @@ func (s *session) probeAgreed(r *request) {
 		return
 	}
 	p.lo, p.asked = p.next(), false
+	r.conv.pause = 0
 	s.probed(r.conv)
 }
 
@@ -138,6 +139,7 @@ func (s *session) probeRefused(r *request, f *wire.ErrorFrame) {
 	case code == impart.EpochChanged && f.Err.Epoch == s.me.Epoch, code == impart.CursorAhead:
 		p.hi = p.next()
 	case code == impart.EpochChanged || f.Retry:
+		c.rest(f.Err.RetryAfter)
 		return // asked again: in the newer epoch, or of a server that can answer
 	default:
 		// NOT_MEMBER: whoever was one once may still read. So in this history nobody ever

@@ -29,9 +29,6 @@ type lane struct {
 	refused bool          // an item was refused for good since the last start
 }
 
-// Bounds of a lane's delay.
-const maxLaneDelay = 5 * time.Second
-
 // lane is the lane of a conversation.
 func (s *session) lane(id impart.ConvID) *lane {
 	l := s.lanes[id]
@@ -82,7 +79,7 @@ func (l *lane) landed(r *request) {
 // pumpLanes sends what may be sent.
 func (s *session) pumpLanes(at time.Time) error {
 	for id, l := range s.lanes {
-		if at.Before(l.resume) {
+		if c := s.convs[id]; at.Before(l.resume) || c != nil && c.doubt {
 			continue
 		}
 		if l.halted {
@@ -91,7 +88,7 @@ func (s *session) pumpLanes(at time.Time) error {
 			}
 			l.halted, l.refused, l.last = false, false, math.MinInt64
 		}
-		free := min(laneWindow-len(l.flights), min(maxRequests, s.limits.Inflight)*3/4-s.waiting)
+		free := min(laneWindow-len(l.flights), max(min(maxRequests, s.limits.Inflight)*3/4, 1)-s.waiting)
 		if free <= 0 {
 			continue
 		}
@@ -152,7 +149,7 @@ func (s *session) itemRefused(r *request, f *wire.ErrorFrame) {
 	case refusal.Code == impart.OutOfOrder && l.refused:
 		l.restart(time.Now()) // it follows one that will never be stored: link it anew
 	case f.Retry:
-		l.delay = min(max(2*delay, retryAfter), maxLaneDelay)
+		l.delay = longer(delay)
 		l.restart(time.Now().Add(max(min(refusal.RetryAfter, maxLater), l.delay/2+rand.N(l.delay/2))))
 	default:
 		l.refused = true

@@ -24,13 +24,13 @@ type conv struct {
 	above   bool       // events are stored above a gap
 	changed bool       // stored or floor moved in this transaction
 	want    impart.Seq // the highest seq that is known to be there for us
-	acked   impart.Seq // what the server has confirmed
 	asked   impart.Seq // what an ack has told it
 	syncing bool       // a sync is under way
 	sync    bool       // a page left a gap that only a sync can explain
 	reading bool       // a read is under way
 	probe   *probe     // while in doubt
 	resume  time.Time  // no sync or probe before
+	pause   time.Duration
 }
 
 // behind reports whether the server is known to have more.
@@ -52,7 +52,7 @@ func loadConvs(q querier) (map[impart.ConvID]*conv, error) {
 	err := each(q, func(rows *sql.Rows) error {
 		c := &conv{known: true}
 		err := rows.Scan(&c.id, &c.start, &c.stored, &c.floor, &c.read, &c.told, &c.doubt)
-		c.acked, c.asked = c.stored, c.stored // until the server says otherwise
+		c.asked = c.stored // until the server says otherwise
 		convs[c.id] = c
 		return err
 	}, "SELECT conv, start, stored, floor, read, read_told, doubt FROM conversations")

@@ -58,31 +58,31 @@ func (c *Client) Events(ctx context.Context, id impart.ConvID, after impart.Seq,
 // limit (1..1,000), for what is older than the store. It needs a connection and
 // waits for one. Nothing of it is stored.
 func (c *Client) History(ctx context.Context, id impart.ConvID, before impart.Seq, limit int) (impart.Page, error) {
-	reply, err := c.call(ctx, &wire.Sync{Conv: id, Before: &before, Limit: &limit})
+	reply, err := ask[*wire.Synced](ctx, c, &wire.Sync{Conv: id, Before: &before, Limit: &limit})
 	if err != nil {
 		return impart.Page{}, err
 	}
-	return reply.(*wire.Synced).Page, nil
+	return reply.Page, nil
 }
 
 // Who reports who has an event: of each user who may see it, on how many devices
 // it is stored and whether it was read, for users above after. It needs a
 // connection and waits for one.
 func (c *Client) Who(ctx context.Context, id impart.ConvID, seq impart.Seq, after impart.UserID) (impart.Report, error) {
-	reply, err := c.call(ctx, &wire.Who{Conv: id, Seq: seq, After: after})
+	reply, err := ask[*wire.Whos](ctx, c, &wire.Who{Conv: id, Seq: seq, After: after})
 	if err != nil {
 		return impart.Report{}, err
 	}
-	return reply.(*wire.Whos).Report, nil
+	return reply.Report, nil
 }
 
 // List pages through the user's conversations as the server knows them, ids
 // above after, with unread counts and newest events. It needs a connection and
 // waits for one.
 func (c *Client) List(ctx context.Context, after impart.ConvID, limit int) (impart.ConvsPage, error) {
-	reply, err := c.call(ctx, &wire.Convs{After: after, Limit: &limit})
+	reply, err := ask[*wire.ConvsPage](ctx, c, &wire.Convs{After: after, Limit: &limit})
 	if err != nil {
 		return impart.ConvsPage{}, err
 	}
-	return reply.(*wire.ConvsPage).Page, nil
+	return reply.Page, nil
 }

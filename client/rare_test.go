@@ -172,7 +172,7 @@ func TestARetryableRefusalIsNotAskedAgainAtOnce(t *testing.T) {
 			counts[f["t"]]++
 			s.say(`{"t":"error","rid":%q,"code":"UNAVAILABLE","message":"later","retry":true}`, f["rid"])
 		}
-		if counts["sync"] < 10 || counts["sync"] > 60 {
+		if counts["sync"] < 4 || counts["sync"] > 20 {
 			t.Errorf("in ten seconds of refusals the client has asked %v times", counts)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"database/sql"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -39,7 +38,7 @@ func (s *session) take(frame wire.ServerFrame) error {
 	case *wire.ConvsPage:
 		s.takeResult(f.RID, f)
 	case *wire.Pong:
-		s.answered(f.RID)
+		s.answered(f.RID, asksPing)
 	case *wire.Receipt:
 		s.takeReceipt(f)
 	case *wire.TypingNote:
@@ -60,13 +59,15 @@ func (s *session) take(frame wire.ServerFrame) error {
 // takeWelcome compares the server's view with the store's: whose it is, whether
 // the server counts the device as new, and whether history is another.
 func (s *session) takeWelcome(f *wire.Welcome) error {
-	s.answered(f.RID)
+	if s.answered(f.RID, asksHello) == nil {
+		return nil
+	}
 	if owner := cmp.Or(s.me.User, s.c.cfg.User); owner != "" && owner != f.User {
 		return &wrongUser{store: owner, token: f.User}
 	}
 	anew := s.me.InstallEpoch != f.Install
 	s.me.User, s.me.InstallEpoch = f.User, f.Install
-	s.limits, s.welcomed = f.Limits, true
+	s.limits, s.welcomed = workable(f.Limits), true
 	s.write(func(tx *sql.Tx) error {
 		return run(tx, "UPDATE self SET user = ?, install_epoch = ?", f.User, f.Install)
 	})
@@ -83,19 +84,31 @@ func (s *session) takeWelcome(f *wire.Welcome) error {
 	return nil
 }
 
+// workable is what a server may say of itself, and that a client can live with.
+func workable(l wire.Limits) wire.Limits {
+	l.AckEvery, l.Inflight = max(l.AckEvery, 1), max(l.Inflight, 1)
+	l.Heartbeat = min(max(l.Heartbeat, time.Second), time.Hour)
+	return l
+}
+
 func (s *session) takeSubbed(f *wire.Subbed) error {
-	s.answered(f.RID)
+	if s.answered(f.RID, asksSub) == nil {
+		return nil
+	}
 	s.subbed = true
 	s.sawEpoch(f.Epoch)
 	for _, state := range f.Convs {
 		c := s.conv(state.Conv)
 		c.want = max(c.want, state.Head)
 		if c.known && state.Delivered < c.stored {
-			c.acked, c.asked = state.Delivered, state.Delivered // the last ack was lost
+			c.asked = state.Delivered // the last ack was lost
 			s.countUnacked(1)
 		}
 		s.write(func(tx *sql.Tx) error {
-			if err := c.begin(tx, state.Delivered); err != nil || c.doubt || f.Epoch != s.me.Epoch {
+			if f.Epoch != s.me.Epoch {
+				return nil // its log may begin elsewhere now; a page says where
+			}
+			if err := c.begin(tx, state.Delivered); err != nil || c.doubt {
 				return err
 			}
 			return c.readTo(tx, state.Read)
@@ -166,8 +179,8 @@ func (s *session) apply(tx *sql.Tx, c *conv, ev *impart.Event) error {
 
 // takeSent turns the item that was sent into the event that it has become.
 func (s *session) takeSent(f *wire.Sent) {
-	r := s.answered(f.RID)
-	if r == nil || r.item == nil {
+	r := s.answered(f.RID, asksItem)
+	if r == nil {
 		return
 	}
 	lane, it := s.lane(r.item.Conv), r.item
@@ -184,26 +197,23 @@ func (s *session) takeSent(f *wire.Sent) {
 }
 
 func (s *session) takeAcked(f *wire.Acked) {
-	if r := s.answered(f.RID); r != nil && !r.late {
+	if r := s.answered(f.RID, asksAck); r != nil && !r.late {
 		s.ackEnded()
 	}
 	for _, item := range f.Items {
 		c := s.conv(item.Conv)
 		switch {
 		case item.Err == nil:
-			c.acked = max(c.acked, item.Delivered)
 			c.want = max(c.want, item.Delivered)
 		case impart.CodeOf(item.Err) == impart.CursorAhead:
 			s.doubt(c)
-		default:
-			c.acked = c.stored // nothing that an ack could change
 		}
 	}
 }
 
 func (s *session) takeReaded(f *wire.Readed) {
-	r := s.answered(f.RID)
-	if r == nil || r.conv == nil {
+	r := s.answered(f.RID, asksRead)
+	if r == nil {
 		return
 	}
 	c := r.conv
@@ -239,66 +249,20 @@ func (s *session) takeHint(f *wire.Hint) {
 	c := s.conv(f.Conv)
 	c.want = max(c.want, f.Head)
 	if c.known && c.stored >= f.Head {
-		c.acked, c.asked = 0, 0
+		c.asked = 0
 		s.countUnacked(s.limits.AckEvery)
 	}
 }
 
 func (s *session) takeResult(rid string, frame wire.ServerFrame) {
-	if r := s.answered(rid); r != nil && r.call != nil {
+	if r := s.answered(rid, asksCall); r != nil && r.call != nil {
 		r.call.done <- result{frame: frame}
 	}
 }
 
-// takeError goes by what was asked.
-func (s *session) takeError(f *wire.ErrorFrame) error {
-	r := s.answered(f.RID)
-	refusal := f.Err
-	switch refusal.Code {
-	case impart.Unauthenticated:
-		return fmt.Errorf("client: the server has refused the connection: %w", refusal)
-	case impart.StaleInstall:
-		s.staleAt = time.Now() // a bye follows, and says whether to return
-		return nil
-	case impart.EpochChanged:
-		s.sawEpoch(refusal.Epoch)
-	}
-	if r == nil {
-		s.c.cfg.Log.Warn("the server has refused a frame", "error", refusal)
-		return nil
-	}
-	later := time.Now().Add(max(min(refusal.RetryAfter, maxLater), retryAfter))
-	switch r.kind {
-	case asksHello, asksSub:
-		return &laterError{error: fmt.Errorf("client: the server has refused the connection: %w", refusal), after: refusal.RetryAfter}
-	case asksPull:
-		s.pulling, s.pullAt = false, later
-	case asksSync:
-		r.conv.resume = later
-		s.syncRefused(r, f)
-	case asksProbe:
-		r.conv.resume = later
-		s.probeRefused(r, f)
-	case asksAck:
-		s.ackAt = later
-		s.ackRefused(r, f)
-	case asksRead:
-		s.readRefused(r, f, later)
-	case asksItem:
-		s.itemRefused(r, f)
-	case asksCall:
-		r.call.done <- result{err: refusal}
-	}
-	return nil
-}
-
-// retryAfter is the pause before a refused request goes out again, unless the
-// server names another.
-const retryAfter = 200 * time.Millisecond
-
 // takeSynced stores a page, and moves the cursor over what it covers.
 func (s *session) takeSynced(f *wire.Synced) {
-	r := s.answered(f.RID)
+	r := s.answered(f.RID, asksSync, asksProbe, asksCall)
 	s.sawEpoch(f.Page.Epoch)
 	switch {
 	case r == nil || r.late:
@@ -316,6 +280,18 @@ func (s *session) takeSynced(f *wire.Synced) {
 		if f.Page.Epoch != s.me.Epoch || c.doubt {
 			return nil
 		}
+		if !fits(&f.Page, c.id) {
+			c.rest(0)
+			return nil
+		}
+		before := c.stored
+		defer func() {
+			if c.stored == before && c.behind() {
+				c.rest(0) // this page did not help; the next may not either
+			} else {
+				c.pause = 0
+			}
+		}()
 		c.sync = false
 		c.want = max(c.want, f.Page.Head)
 		if !f.Page.More && c.want == r.want && f.Page.Through < c.want {
@@ -323,6 +299,11 @@ func (s *session) takeSynced(f *wire.Synced) {
 		}
 		return s.applyPage(tx, c, &f.Page, r.after)
 	})
+}
+
+// fits reports whether a page, all of it, is about a conversation.
+func fits(page *impart.Page, id impart.ConvID) bool {
+	return page.Conv == id && !slices.ContainsFunc(page.Events, func(ev impart.Event) bool { return ev.Conv != id })
 }
 
 // applyPage stores the events of a page that was asked for after a seq.
@@ -349,7 +330,7 @@ func (s *session) applyPage(tx *sql.Tx, c *conv, page *impart.Page, after impart
 // takePulled stores what the device lacks. A page says not from where it begins:
 // where it leaves a gap, only a sync can tell whether there is something in it.
 func (s *session) takePulled(f *wire.Pulled) {
-	r := s.answered(f.RID)
+	r := s.answered(f.RID, asksPull)
 	s.sawEpoch(f.Pulled.Epoch)
 	if r == nil || r.late {
 		return
@@ -359,11 +340,13 @@ func (s *session) takePulled(f *wire.Pulled) {
 		if f.Pulled.Epoch != s.me.Epoch {
 			return nil
 		}
+		before := s.stored
 		for i := range f.Pulled.Convs {
 			if err := s.applyPulled(tx, &f.Pulled.Convs[i]); err != nil {
 				return err
 			}
 		}
+		s.rest(s.stored > before)
 		// What cannot be read now must not hold up the rest: it is asked for later.
 		s.pullHeld = len(f.Pulled.Convs) > 0
 		if !f.Pulled.More || !s.pullHeld {
@@ -376,7 +359,7 @@ func (s *session) takePulled(f *wire.Pulled) {
 func (s *session) applyPulled(tx *sql.Tx, page *impart.Page) error {
 	c := s.conv(page.Conv)
 	c.want = max(c.want, page.Head)
-	if c.doubt {
+	if c.doubt || !fits(page, c.id) {
 		return nil
 	}
 	first := page.Through + 1
@@ -388,7 +371,7 @@ func (s *session) applyPulled(tx *sql.Tx, page *impart.Page) error {
 		return nil
 	}
 	if c.known && page.Through <= c.stored {
-		c.acked, c.asked = 0, 0 // it is here, and the server does not know
+		c.asked = 0 // it is here, and the server does not know
 	}
 	return s.applyPage(tx, c, page, first-1)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -79,6 +80,16 @@ func (c *Client) call(ctx context.Context, frame wire.Frame) (wire.ServerFrame, 
 	}
 }
 
+// ask is a call whose reply has to be of a type.
+func ask[reply wire.ServerFrame](ctx context.Context, c *Client, frame wire.Frame) (reply, error) {
+	got, err := c.call(ctx, frame)
+	fitting, fits := got.(reply)
+	if err == nil && !fits {
+		err = fmt.Errorf("client: the server has answered with a %T", got)
+	}
+	return fitting, err
+}
+
 // ask sends a frame and remembers what for.
 func (s *session) ask(frame wire.Frame, r *request) {
 	rid := s.nextRID()
@@ -113,10 +124,11 @@ func (s *session) ask(frame wire.Frame, r *request) {
 	s.send(frame)
 }
 
-// answered takes the request that a reply belongs to; nil if there is none.
-func (s *session) answered(rid string) *request {
+// answered takes the request that a reply belongs to; nil if there is none, or one
+// that asks for something else. No kinds: a refusal, which can answer any.
+func (s *session) answered(rid string, kinds ...asks) *request {
 	r := s.requests[rid]
-	if r == nil {
+	if r == nil || len(kinds) > 0 && !slices.Contains(kinds, r.kind) {
 		return nil
 	}
 	delete(s.requests, rid)
@@ -160,8 +172,10 @@ func (s *session) redo(r *request) {
 		s.pulling = false
 	case asksSync:
 		r.conv.syncing = false
+		r.conv.rest(0)
 	case asksProbe:
 		r.probe.asked = false
+		r.conv.rest(0)
 	case asksAck:
 		s.ackLost(r)
 	case asksRead:

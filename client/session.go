@@ -44,19 +44,20 @@ type session struct {
 
 	busy map[*conv]bool // where something may be left to do
 
-	welcomed bool
-	subbed   bool
-	pulled   bool // a pull has said that there is nothing more
-	caughtUp bool // the state is Online
-	toPull   bool
-	pulling  bool
-	pullHeld bool      // the last page is not acknowledged yet
-	pullAt   time.Time // not before
-	limits   wire.Limits
-	rereads  bool      // read cursors of the store are to be looked at
-	readAt   time.Time // not before
-	looked   time.Time // when step last looked at what is due
-	staleAt  time.Time // when the server has said that this connection is not the device's any more; zero: it has not
+	welcomed  bool
+	subbed    bool
+	pulled    bool // a pull has said that there is nothing more
+	caughtUp  bool // the state is Online
+	toPull    bool
+	pulling   bool
+	pullHeld  bool      // the last page is not acknowledged yet
+	pullAt    time.Time // not before
+	pullPause time.Duration
+	limits    wire.Limits
+	rereads   bool      // read cursors of the store are to be looked at
+	readAt    time.Time // not before
+	looked    time.Time // when step last looked at what is due
+	staleAt   time.Time // when the server has said that this connection is not the device's any more; zero: it has not
 
 	acking   int       // acks without an answer
 	ackAt    time.Time // not before

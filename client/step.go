@@ -60,7 +60,7 @@ func (s *session) lookAtConvs(at time.Time) (open int) {
 		}
 	}
 	for c := range s.busy {
-		if c.doubt || c.sync {
+		if (c.doubt || c.sync) && !c.stuck(at) {
 			open++
 		}
 		switch {
@@ -105,6 +105,7 @@ func (s *session) syncRefused(r *request, f *wire.ErrorFrame) {
 	case code == impart.EpochChanged && f.Err.Epoch == s.me.Epoch, code == impart.CursorAhead:
 		s.doubt(c) // the epoch is the same, and yet this conversation is not what it was
 	case code == impart.EpochChanged || f.Retry:
+		c.rest(f.Err.RetryAfter)
 	default:
 		c.sync, c.want = false, c.stored
 	}
