@@ -461,3 +461,41 @@ func TestAMembershipThatWasUndoneTakesItsEventsWithIt(t *testing.T) {
 		ben.wants("c-two", "", "after ben")
 	})
 }
+
+// Found by the campaign: as a new install the device began near the head, and
+// nobody told it of what came between that and its old store.
+func TestARolledBackStoreDoesNotStartNearTheHeadAgain(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		few := int64(1)
+		ana, ben := w.app("ana"), w.app("ben", func(cfg *client.Config) { cfg.History = &few })
+		ana.send(ab, "m1")
+		ana.through()
+		ben.wants(ab, "m1")
+		ben.stop()
+		old, err := os.ReadFile(ben.cfg.Store)
+		must(t, err)
+		ben.start()
+		texts := numbered("n", 5)
+		for _, text := range texts {
+			ana.send(ab, text)
+		}
+		ben.wants(ab, append([]string{"m1"}, texts...)...)
+		time.Sleep(time.Minute)
+		ben.stop()
+		must(t, os.WriteFile(ben.cfg.Store, old, 0o600))
+		for _, side := range []string{"-wal", "-shm"} {
+			_ = os.Remove(ben.cfg.Store + side)
+		}
+		ben.handed[ab] = ben.handed[ab][:1]
+		cuts := 0 // the first connection tells of the head, and ends before that helps
+		ben.link.Rule(func(f world.Frame) world.Fate {
+			if (f.T == "synced" || f.T == "pulled") && cuts < 2 {
+				cuts++
+				return world.Cut
+			}
+			return world.Pass
+		})
+		ben.start()
+		ben.wants(ab, append([]string{"m1"}, texts...)...)
+	})
+}

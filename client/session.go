@@ -157,7 +157,10 @@ func (s *session) writeFrames(ctx context.Context) error {
 
 func (s *session) work(ctx context.Context, token string) error {
 	hello := &wire.Hello{
-		Token: token, Device: s.me.Device, Install: s.me.Install, N: &s.me.N, Proto: wire.Proto, History: s.c.cfg.History,
+		Token: token, Device: s.me.Device, Install: s.me.Install, N: &s.me.N, Proto: wire.Proto,
+	}
+	if len(s.convs) == 0 { // a store that holds something goes on from there, also as a new install
+		hello.History = s.c.cfg.History
 	}
 	if fault.Planted(fault.ClientHidesN) {
 		hello.N = nil
