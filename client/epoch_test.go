@@ -466,8 +466,9 @@ func TestAMembershipThatWasUndoneTakesItsEventsWithIt(t *testing.T) {
 // nobody told it of what came between that and its old store.
 func TestARolledBackStoreDoesNotStartNearTheHeadAgain(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
-		few := int64(1)
-		ana, ben := w.app("ana"), w.app("ben", func(cfg *client.Config) { cfg.History = &few })
+		none := int64(0)
+		ana, ben := w.app("ana"), w.app("ben", func(cfg *client.Config) { cfg.History = &none })
+		ben.online()
 		ana.send(ab, "m1")
 		ana.through()
 		ben.wants(ab, "m1")
