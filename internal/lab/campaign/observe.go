@@ -62,8 +62,8 @@ func known(err error) bool { return err == nil || !impart.CodeOf(err).Retry() }
 // resend repeats a stored message, as it was and with another text (D2, D12, D17).
 func (r *Run) resend(s *Step) {
 	seq, mid, ok := r.tape.Placed(s.User, s.CMID)
-	if !ok {
-		return
+	if !ok || r.tape.Undone(mid) {
+		return // it may be for its device to send that again, in its place
 	}
 	epochs := r.tape.Epochs()
 	again := impart.Send{Sender: s.User, Conv: s.Conv, CMID: s.CMID, Body: body(s.CMID, s.Size), Type: impart.DefaultType}

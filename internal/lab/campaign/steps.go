@@ -40,7 +40,12 @@ func (r *Run) step(s *Step) error {
 // use is a step of a device that runs.
 func (r *Run) use(p *phone, s *Step) error {
 	switch s.Do {
-	case Send, SendAgain:
+	case SendAgain:
+		if r.tape.TakenBack(p.User, s.CMID) {
+			return nil
+		}
+		return p.send(s.Conv, s.CMID, body(s.CMID, s.Size))
+	case Send:
 		return p.send(s.Conv, s.CMID, body(s.CMID, s.Size))
 	case Recall:
 		return p.recall(s.Conv, s.CMID)

@@ -38,7 +38,7 @@ func (t *Tape) judgeHeldConv(f *Final, h *Held, c Conversation) {
 			break
 		}
 	}
-	t.compare(s.Name, lacks, s.User, c.ID, held.Events, sees)
+	t.compare(s.Name, lacks, c.ID, held.Events, sees)
 	if n := len(sees); n > 0 && held.Delivered < sees[n-1].Seq {
 		t.fault("D5/D3", "the server's cursor of %s in %s is %d and should be %d", s.Name, c.ID, held.Delivered, sees[n-1].Seq)
 	}
@@ -52,7 +52,7 @@ func (t *Tape) judgeHeldConv(f *Final, h *Held, c Conversation) {
 	if s.Start != nil {
 		handed = above(handed, held.Start)
 	}
-	t.compareHanded(s.Name, s.User, c.ID, handed, sees)
+	t.compareHanded(s.Name, c.ID, handed, sees)
 }
 
 func above(events []impart.Event, seq impart.Seq) []impart.Event {
@@ -63,7 +63,7 @@ func above(events []impart.Event, seq impart.Seq) []impart.Event {
 }
 
 // compare tells how what somebody holds differs from what they may see.
-func (t *Tape) compare(name, lacks string, user impart.UserID, conv impart.ConvID, held, sees []impart.Event) {
+func (t *Tape) compare(name, lacks string, conv impart.ConvID, held, sees []impart.Event) {
 	for i := range sees {
 		want := &sees[i]
 		got := at(held, want.Seq)
@@ -80,26 +80,15 @@ func (t *Tape) compare(name, lacks string, user impart.UserID, conv impart.ConvI
 		}
 	}
 	for i := range held {
-		if at(sees, held[i].Seq) == nil && !(len(sees) == 0 && t.onceSeen(user, &held[i])) {
+		if at(sees, held[i].Seq) == nil {
 			t.fault("D8", "%s has %s %d (%s), which its user may not see", name, conv, held[i].Seq, held[i].Kind)
 		}
 	}
 }
 
-// onceSeen reports whether a user might see an event in a history that was undone.
-// Whoever was a member only there is refused now, and keeps what is here.
-func (t *Tape) onceSeen(user impart.UserID, ev *impart.Event) bool {
-	for _, e := range t.eras[:len(t.eras)-1] {
-		if old := at(Visible(t.conv(ev.Conv), e.logs[ev.Conv], user), ev.Seq); old != nil && old.MID == ev.MID {
-			return true
-		}
-	}
-	return false
-}
-
 // compareHanded tells how what an application was handed differs from what its
 // user may see. A text that was handed over before it was recalled is no fault.
-func (t *Tape) compareHanded(name string, user impart.UserID, conv impart.ConvID, handed, sees []impart.Event) {
+func (t *Tape) compareHanded(name string, conv impart.ConvID, handed, sees []impart.Event) {
 	for i := range sees {
 		switch got := at(handed, sees[i].Seq); {
 		case got == nil:
@@ -109,7 +98,7 @@ func (t *Tape) compareHanded(name string, user impart.UserID, conv impart.ConvID
 		}
 	}
 	for i := range handed {
-		if at(sees, handed[i].Seq) == nil && !(len(sees) == 0 && t.onceSeen(user, &handed[i])) {
+		if at(sees, handed[i].Seq) == nil {
 			t.fault("D8", "the application of %s was handed %s %d (%s), which its user may not see", name, conv, handed[i].Seq, handed[i].Kind)
 		}
 	}

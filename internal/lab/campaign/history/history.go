@@ -60,7 +60,7 @@ type wanted struct {
 	called   Moment
 	returned Moment // 0: it is not known whether it was taken
 	answers  []answer
-	refusals []impart.Code
+	refusals []refusal
 	cancel   bool
 	recall   bool // a recall of it was taken
 }
@@ -73,7 +73,13 @@ type answer struct {
 	on  time.Time
 }
 
-// Era is the time in which the server's history was one: it ends when a backup
+// refusal is a final one.
+type refusal struct {
+	code impart.Code
+	at   Moment
+}
+
+// era is the time in which the server's history was one: it ends when a backup
 // is restored. Several epochs may belong to it.
 type era struct {
 	from   Moment
@@ -210,7 +216,7 @@ func (t *Tape) Refused(user impart.UserID, cmid impart.CMID, code impart.Code) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if w := t.items[key{user, cmid}]; w != nil {
-		w.refusals = append(w.refusals, code)
+		w.refusals = append(w.refusals, refusal{code, t.tick()})
 	}
 }
 
@@ -222,6 +228,14 @@ func (t *Tape) Cancelled(s *Store, cmid impart.CMID) {
 	if w := t.items[key{s.User, cmid}]; w != nil {
 		w.cancel = true
 	}
+}
+
+// TakenBack reports whether a message was cancelled or recalled.
+func (t *Tape) TakenBack(user impart.UserID, cmid impart.CMID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w := t.items[key{user, cmid}]
+	return w != nil && (w.cancel || w.recall)
 }
 
 // Placed is where a message was last said to be stored.

@@ -163,15 +163,16 @@ func (t *Tape) judgeItems(f *Final) {
 		}
 	}
 	for k, w := range t.items {
-		for _, code := range w.refusals {
-			t.judgeRefusal(k, w, code)
-		}
-		if len(w.refusals) > 0 && stored[k] != nil && len(t.eras) == 1 {
-			t.fault("D13/D2", "%s of %s was refused for good (%s) and is in the log at %d", k.cmid, k.user, w.refusals[0], stored[k].Seq)
+		for _, r := range w.refusals {
+			t.judgeRefusal(k, w, r.code)
+			// Refused before it was stored: another store may have sent it again later.
+			if stored[k] != nil && len(t.eras) == 1 && len(w.answers) > 0 && w.answers[0].at < r.at {
+				t.fault("D13/D2", "%s of %s is in the log at %d and was refused for good later (%s)", k.cmid, k.user, stored[k].Seq, r.code)
+			}
 		}
 	}
 	for i := range f.Held {
-		t.judgeTaken(f, &f.Held[i], stored)
+		t.judgeTaken(&f.Held[i], stored)
 	}
 }
 
@@ -196,7 +197,7 @@ func (t *Tape) judgeRefusal(k key, w *wanted, code impart.Code) {
 // steady reports whether nobody leaves the conversation.
 func steady(conv impart.ConvID) bool { return strings.HasPrefix(string(conv), "c-all") }
 
-func (t *Tape) judgeTaken(f *Final, h *Held, stored map[key]*impart.Event) {
+func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 	s := h.Store
 	for cmid, code := range h.Refused {
 		if k := (key{s.User, cmid}); t.items[k] != nil {
@@ -210,15 +211,15 @@ func (t *Tape) judgeTaken(f *Final, h *Held, stored map[key]*impart.Event) {
 		if ev == nil {
 			// What was recalled and then undone has no text any more to be sent again.
 			gone := w.cancel || w.recall && len(t.eras) > 1
-			// Whose membership was undone cannot be told that the message was, too.
-			gone = gone || len(t.eras) > 1 && len(Visible(t.conv(w.Conv), f.Logs[w.Conv], s.User)) == 0
+			// What stands below the store's beginning cannot be kept there to be undone.
+			gone = gone || s.Start != nil && w.called < s.born
 			if len(w.refusals) == 0 && !gone && w.Kind == impart.KindMsg {
 				t.fault("D16", "%s took %s for %s, and it is neither stored nor refused", s.Name, cmid, w.Conv)
 			}
 			continue
 		}
-		if w.Kind != impart.KindMsg || w.called < s.born {
-			continue // another store had sent it before
+		if w.Kind != impart.KindMsg || w.cancel || w.called < s.born {
+			continue // cancelled, and sent by an older backup of the store; or sent by another store before
 		}
 		if before := placed[ev.Conv]; before != nil && before.Seq > ev.Seq && (!s.Again || len(t.eras) == 1) {
 			t.fault("D14", "%s took %s before %s, and %s has them at %d and %d", s.Name, before.CMID, cmid, ev.Conv, before.Seq, ev.Seq)
@@ -238,7 +239,7 @@ func (t *Tape) judgeTaken(f *Final, h *Held, stored map[key]*impart.Event) {
 func (t *Tape) judgeFresh(f *Final) {
 	for user, convs := range f.Fresh {
 		for _, c := range t.Convs {
-			t.compare("a new device of "+string(user), "D5/D3", user, c.ID, convs[c.ID], Visible(c, f.Logs[c.ID], user))
+			t.compare("a new device of "+string(user), "D5/D3", c.ID, convs[c.ID], Visible(c, f.Logs[c.ID], user))
 		}
 	}
 }
