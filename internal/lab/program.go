@@ -86,9 +86,11 @@ func checked(ctx context.Context, path string) (string, error) {
 	}
 	probe := exec.CommandContext(ctx, path, "config", "--fault", string(fault.Push)+":drop")
 	probe.Env = []string{}
-	if out, err := probe.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("--binary: %s has no fault points; build it with: go build -tags fault -o PATH ./cmd/impart (it says: %s)",
-			path, strings.TrimSpace(string(out)))
+	var says strings.Builder
+	probe.Stderr = &says
+	if err := probe.Run(); err != nil {
+		return "", fmt.Errorf("--binary: %s has no fault points; build it with: go build -tags fault -o PATH ./cmd/impart (%w: %s)",
+			path, err, strings.TrimSpace(says.String()))
 	}
 	return path, nil
 }
