@@ -2,13 +2,13 @@
 #
 #   GO        the go command                   FUZZTIME  per fuzz target, for make fuzz
 #   TESTFLAGS more flags for go test, e.g. TESTFLAGS='-run Pull -v'
-#   RUNS SEED for make random
+#   RUNS SEED for make random and make campaign
 #   BENCH     pattern for make bench                   LABFLAGS  checks and flags for make lab
 #   MODELFLAGS  for make model, e.g. MODELFLAGS='-run send/NO_DEDUP -trail'
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check model lab fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check model lab campaign campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -70,6 +70,7 @@ test-go: ## unit and component tests, with the race detector
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault
 	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/store/sqlstore
+	$(GO) test -tags fault -timeout 6m $(TESTFLAGS) ./internal/lab/campaign/simulate
 
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, the page in a browser
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
@@ -82,6 +83,15 @@ model: ## the protocol as a model: all its states, and what breaks when a guard 
 lab: ## the fault lab: every check with its twins; LABFLAGS narrows it, e.g. LABFLAGS=power-cut
 	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
 	bin/impart-fault lab run $(LABFLAGS)
+
+campaign: ## drawn schedules: RUNS in virtual time and RUNS/50 with real processes, from SEED; goes on where it stopped
+	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
+	bin/impart-fault lab campaign --simulate --runs $(RUNS) --seed $(or $(SEED),1)
+	bin/impart-fault lab campaign --runs $$(( ($(RUNS) + 49) / 50 )) --seed $(or $(SEED),1)
+
+campaign-hunt: ## every planted bug, in virtual time and with real processes, until it is found
+	$(GO) test -tags fault -count=1 -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
+	CAMPAIGN_ALL=1 $(GO) test -count=1 -timeout 60m -v -run TestPlantedBugsAreFound ./internal/lab/campaign/processes
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)

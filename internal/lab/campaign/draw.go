@@ -55,7 +55,7 @@ var weights = []weight{
 	{4, (*draft).kill}, {3, (*draft).die}, {2, (*draft).drain}, {3, (*draft).restored}, {1, (*draft).raise},
 	{6, (*draft).join}, {6, (*draft).part},
 	{4, (*draft).look}, {4, (*draft).resend}, {4, (*draft).batch}, {3, (*draft).collide}, {2, (*draft).early}, {2, (*draft).ackBack}, {2, (*draft).ackFar},
-	{3, (*draft).mute}, {2, (*draft).quiet}, {4, (*draft).unheard}, {1, (*draft).stuck}, {6, (*draft).rest},
+	{4, (*draft).mute}, {2, (*draft).quiet}, {4, (*draft).unheard}, {1, (*draft).stuck}, {6, (*draft).rest},
 }
 
 // Draw makes the plan of a seed, of so many steps or a few more.
@@ -220,6 +220,5 @@ func (d *draft) read()      { d.on(Read, d.conv()) }
 func (d *draft) restart()   { d.on(Restart, "") }
 func (d *draft) crash()     { d.on(Crash, "") }
 func (d *draft) crashHand() { d.on(CrashHand, "") }
-func (d *draft) crashAck()  { d.on(CrashAck, "") }
 func (d *draft) reinstall() { d.on(Reinstall, "") }
 func (d *draft) cut()       { d.on(CutIt, "") }

@@ -149,6 +149,8 @@ func (d *draft) unheard() {
 	}
 }
 
+func (d *draft) crashAck() { d.spell(CrashAck) }
+
 func (d *draft) mute()  { d.spell(Mute) }
 func (d *draft) quiet() { d.spell(Quiet) }
 func (d *draft) stuck() { d.spell(Stuck) }

@@ -25,8 +25,7 @@ func (r *Run) spell(s *Step) error {
 	if p.client == nil || p.twin != nil {
 		return nil
 	}
-	p.net.Set(Weather{})
-	if err := r.pass(4); err != nil { // to be online, if it can
+	if err := r.awaitOnline(p); err != nil {
 		return err
 	}
 	switch s.Do {

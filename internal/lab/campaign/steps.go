@@ -60,7 +60,7 @@ func (r *Run) use(p *phone, s *Step) error {
 	case CrashHand:
 		return r.crashHanding(p)
 	case CrashAck:
-		return r.crashAcking(p)
+		return r.crashAcking(p, s)
 	case Leave:
 		return p.stop()
 	case Reinstall:
@@ -125,8 +125,13 @@ func (r *Run) crashHanding(p *phone) error {
 }
 
 // crashAcking kills an application at the moment in which its next ack leaves it.
-// What was acknowledged has to be in the store (D3).
-func (r *Run) crashAcking(p *phone) error {
+// What was acknowledged has to be in the store (D3), also above a push that was lost.
+func (r *Run) crashAcking(p *phone, s *Step) error {
+	if p.net.Lose("event") {
+		r.say(s, 0, small)
+		p.net.Lose()
+	}
+
 	type left struct {
 		acks []impart.AckItem
 		err  error
@@ -136,6 +141,7 @@ func (r *Run) crashAcking(p *phone) error {
 	if !p.net.OnAck(func(acks []impart.AckItem) { done <- left{acks, crashCopy(from, path)} }) {
 		return r.anew(p, p.crash)
 	}
+	r.say(s, 1, small)
 	for range 10 {
 		select {
 		case l := <-done:
@@ -163,13 +169,9 @@ func (r *Run) checkAcked(p *phone, acks []impart.AckItem) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	convs, err := p.client.Conversations(r.ctx)
+	stored, err := p.stored()
 	if err != nil {
 		return err
-	}
-	stored := map[impart.ConvID]impart.Seq{}
-	for _, c := range convs {
-		stored[c.Conv] = c.Stored
 	}
 	for _, a := range acks {
 		if a.Seq > stored[a.Conv] {
@@ -207,6 +209,10 @@ func (r *Run) rollBack(p *phone) error {
 	if p.kept == "" {
 		return nil
 	}
+	had, err := p.stored()
+	if err != nil {
+		return err
+	}
 	if err := p.stop(); err != nil {
 		return err
 	}
@@ -217,7 +223,51 @@ func (r *Run) rollBack(p *phone) error {
 	if err := crashCopy(kept, p.path); err != nil {
 		return err
 	}
-	return p.start()
+	if err := p.start(); err != nil {
+		return err
+	}
+	return r.checkRegained(p, had)
+}
+
+// checkRegained looks whether a device that came back with an older store gets
+// what it once had, though nothing new may be said (D9).
+func (r *Run) checkRegained(p *phone, had map[impart.ConvID]impart.Seq) error {
+	epochs := r.tape.Epochs()
+	if err := r.awaitOnline(p); err != nil {
+		return err
+	}
+	if err := r.pass(4); err != nil || r.tape.Epochs() != epochs || !p.online() {
+		return err
+	}
+	has, err := p.stored()
+	for conv, seq := range had {
+		if has[conv] < seq {
+			r.tape.Wrong("D9", "%s came back with an older store of %s, up to %d, and was not given what it had, up to %d", p.store.Name, conv, has[conv], seq)
+		}
+	}
+	return err
+}
+
+// awaitOnline mends the network of a device and waits until it is online, or for
+// a while.
+func (r *Run) awaitOnline(p *phone) error {
+	p.net.Set(Weather{})
+	for range 40 {
+		if err := r.pass(1); err != nil || p.online() {
+			return err
+		}
+	}
+	return nil
+}
+
+// stored is how far a store holds each conversation.
+func (p *phone) stored() (map[impart.ConvID]impart.Seq, error) {
+	convs, err := p.client.Conversations(p.run.ctx)
+	has := map[impart.ConvID]impart.Seq{}
+	for _, c := range convs {
+		has[c.Conv] = c.Stored
+	}
+	return has, err
 }
 
 // clone lets a copy of the store run at the same time, as a second machine does.
