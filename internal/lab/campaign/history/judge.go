@@ -213,6 +213,8 @@ func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 			gone := w.cancel || w.recall && len(t.eras) > 1
 			// What stands below the store's beginning cannot be kept there to be undone.
 			gone = gone || s.Start != nil && w.called < s.born
+			// An application that has ended is not told of a refusal; its store knows.
+			gone = gone || h.Refused[cmid] != ""
 			if len(w.refusals) == 0 && !gone && w.Kind == impart.KindMsg {
 				t.fault("D16", "%s took %s for %s, and it is neither stored nor refused", s.Name, cmid, w.Conv)
 			}
