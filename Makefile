@@ -69,7 +69,7 @@ shell-check: ## the shell scripts
 test-go: ## unit and component tests, with the race detector
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault
-	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/store/sqlstore
+	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/logic ./internal/store/sqlstore
 	$(GO) test -tags fault -timeout 6m $(TESTFLAGS) ./internal/lab/campaign/simulate
 
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, the page in a browser

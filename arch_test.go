@@ -31,11 +31,12 @@ var mayImport = map[string][]string{
 	"internal/store":          {"."},
 	"internal/bus":            {"."},
 	"internal/pending":        {"."},
+	"internal/dedup":          {"."},
 	"internal/auth":           {"."},
 	"internal/store/sqlstore": {".", "internal/store", "internal/bus"},
 	"internal/store/memstore": {".", "internal/store"},
 	"internal/conformance":    {".", "internal/store", "internal/store/memstore", "internal/bus", "internal/pending"}, // memstore is the model
-	"internal/logic":          {".", "internal/store", "internal/bus"},
+	"internal/logic":          {".", "internal/store", "internal/bus", "internal/dedup"},
 	"internal/gateway":        {".", "wire", "internal/bus", "internal/pending"},
 	"internal/api":            {".", "wire", "internal/auth"},
 	"internal/bench":          {".", "wire", "internal/store"},

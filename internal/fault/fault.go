@@ -5,7 +5,7 @@
 package fault
 
 // Bug is the name of a planted bug: a guard that is switched off. Each is used
-// in exactly one place, at the guard it names.
+// at the guard it names.
 type Bug string
 
 // The bugs that can be planted (IM_BUG in a binary built with -tags fault).
@@ -27,11 +27,13 @@ const (
 	OldSessionAcks      Bug = "old-session-acks"      // D9: an ack of an older connection counts
 	RetriesForEver      Bug = "retries-for-ever"      // D10: retries do not stop
 	KeysCollide         Bug = "keys-collide"          // D12: sender and cmid are joined without a border
+	AnswersBeforeCommit Bug = "answers-before-commit" // D12: an answer is kept for what the store has not acknowledged
 	BatchFailsTogether  Bug = "batch-fails-together"  // D13: one refused item fails its neighbours
 	PrevIgnored         Bug = "prev-ignored"          // D14: prev is not looked at
 	QueueUnbounded      Bug = "queue-unbounded"       // D15: a slow reader's queue grows
 	RecallKeepsBody     Bug = "recall-keeps-body"     // D17: the target keeps its body and is not marked
 	RecallFreesDedup    Bug = "recall-frees-dedup"    // D17: the dedup row of a recalled message goes with it
+	AnswersOutliveEpoch Bug = "answers-outlive-epoch" // D18: a kept answer is given in another epoch
 	ThroughSkipsVisible Bug = "through-skips-visible" // D3: through runs ahead of an early page end
 )
 

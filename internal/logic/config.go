@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/dedup"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -30,6 +31,9 @@ type Config struct {
 	Store store.Store
 	// Bus carries wake-ups; required. The service does not close it.
 	Bus bus.Bus
+	// Dedup keeps answers to sends in front of the store's unique key; nil: one
+	// inside the process, with its defaults.
+	Dedup dedup.Cache
 	// MaxBody is the largest body in bytes; 0: [DefaultMaxBody].
 	MaxBody int
 	// RecallWindow is how long after its storing a message can be recalled; 0:
@@ -91,6 +95,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Dedup == nil {
+		c.Dedup = dedup.NewLocal(dedup.Options{Now: c.Now})
 	}
 	return c
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/dedup"
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
@@ -28,6 +29,7 @@ type Service struct {
 	cfg     Config
 	store   store.Store
 	bus     bus.Bus
+	dedup   dedup.Cache
 	log     *slog.Logger
 	metrics *metrics
 
@@ -59,6 +61,7 @@ func New(cfg Config) (*Service, error) {
 		cfg:       cfg,
 		store:     cfg.Store,
 		bus:       cfg.Bus,
+		dedup:     cfg.Dedup,
 		log:       cfg.Log,
 		metrics:   newMetrics(cfg.Store),
 		budgets:   newBudgets(cfg.SendRate, cfg.SendBurst),

@@ -18,6 +18,7 @@ type metrics struct {
 	stored      prometheus.Counter
 	recalled    prometheus.Counter
 	dedupHit    *prometheus.CounterVec
+	dedupCached prometheus.Counter
 	refused     *prometheus.CounterVec
 	sendSeconds prometheus.Histogram
 	sendItems   prometheus.Histogram
@@ -31,10 +32,11 @@ type metrics struct {
 
 func newMetrics(st store.Store) *metrics {
 	m := &metrics{
-		stored:   counter("im_messages_stored_total", "Messages whose transaction has committed."),
-		recalled: counter("im_messages_recalled_total", "Messages that were taken back."),
-		dedupHit: counters("im_dedup_hit_total", "Sends and recalls that an earlier attempt had stored already.", "key"),
-		refused:  counters("im_refused_total", "Requests that were refused, by request and error code.", "op", "code"),
+		stored:      counter("im_messages_stored_total", "Messages whose transaction has committed."),
+		recalled:    counter("im_messages_recalled_total", "Messages that were taken back."),
+		dedupHit:    counters("im_dedup_hit_total", "Sends and recalls that an earlier attempt had stored already.", "key"),
+		dedupCached: counter("im_dedup_cached_total", "Those of im_dedup_hit_total that were answered without the store."),
+		refused:     counters("im_refused_total", "Requests that were refused, by request and error code.", "op", "code"),
 		sendSeconds: histogram("im_send_seconds", "Time from a batch of sends to its commit, in seconds.",
 			prometheus.ExponentialBuckets(0.000_25, 2, 16)),
 		sendItems: histogram("im_send_items", "Sends that came in one batch.", prometheus.ExponentialBuckets(1, 4, 6)),
@@ -48,7 +50,7 @@ func newMetrics(st store.Store) *metrics {
 	}
 	m.dedupHit.WithLabelValues("client_msg_id")
 	m.all = []prometheus.Collector{
-		m.stored, m.recalled, m.dedupHit, m.refused, m.sendSeconds, m.sendItems, m.wakes, m.receipts, m.acked,
+		m.stored, m.recalled, m.dedupHit, m.dedupCached, m.refused, m.sendSeconds, m.sendItems, m.wakes, m.receipts, m.acked,
 		m.audiences, m.removed, m.cleanFailed,
 		reading("im_store_commits_total", "Transactions that wrote.", func(s store.Stats) float64 { return float64(s.Commits) }, st),
 		reading("im_store_items_total", "Appends, acknowledgements and others that shared them.", func(s store.Stats) float64 { return float64(s.Items) }, st),
@@ -59,6 +61,14 @@ func newMetrics(st store.Store) *metrics {
 			func() float64 { return float64(st.Stats().Slowest) / 1000 }),
 	}
 	return m
+}
+
+// answered counts n sends and recalls that were answered without the store.
+func (m *metrics) answered(n int) {
+	if n > 0 {
+		m.dedupHit.WithLabelValues("client_msg_id").Add(float64(n))
+		m.dedupCached.Add(float64(n))
+	}
 }
 
 func counter(name, help string) prometheus.Counter {

@@ -22,7 +22,7 @@ func (s *Service) Recall(ctx context.Context, recall impart.Recall) (impart.Sent
 	if s.cfg.RecallWindow > 0 {
 		item.NotBefore = item.At - impart.Millis(s.cfg.RecallWindow.Milliseconds())
 	}
-	result := s.commit(ctx, "recall", []store.Append{item})[0]
+	result := s.resolve(ctx, "recall", []store.Append{item})[0]
 	return outcome(item.Conv, result), result.Err
 }
 

@@ -23,7 +23,7 @@ func (s *Service) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
 		items = append(items, s.message(&sends[i]))
 		places = append(places, i)
 	}
-	for i, result := range s.commit(ctx, "send", items) {
+	for i, result := range s.resolve(ctx, "send", items) {
 		sent[places[i]] = outcome(items[i].Conv, result)
 	}
 	return sent

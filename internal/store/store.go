@@ -41,8 +41,10 @@ type Log interface {
 	//  1. EPOCH_CHANGED unless Epoch is 0 or current.
 	//  2. The unique key (Sender, CMID), byte for byte. If it is taken: CMID_REUSED
 	//     unless Hash is equal, else the first attempt's Seq, MID and At with Dup,
-	//     after the transaction has changed the row (invariants, hole 16). Two
-	//     items of one call may share a key.
+	//     after the transaction has changed the row: also one that only answers
+	//     duplicates writes and commits, so that what it answers is as durable as
+	//     a first answer, and may be kept like one (invariants, hole 16). Two items
+	//     of one call may share a key.
 	//  3. NOT_MEMBER unless Sender has an open period in Conv or is [impart.System].
 	//  4. OUT_OF_ORDER unless Prev is "" or stored in Conv by Sender, in this call
 	//     before the item or earlier; where its dedup row is gone, events decide.
