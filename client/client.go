@@ -36,13 +36,14 @@ type Client struct {
 	cancel context.CancelFunc
 	owned  sync.WaitGroup // the goroutines that Close waits for
 	closed sync.Once
+	using  sync.RWMutex // held for reading while a method uses the store, for writing to close it
 
 	wakeLink    chan struct{} // the outbox, or a read cursor, has changed
 	wakeHandler chan struct{} // events are stored
 	returnNow   chan struct{} // Reconnect was called
 	calls       chan *call
 	typing      chan impart.ConvID
-	notes       chan func()
+	notes       notes
 
 	pingHeard atomic.Int64 // when the server last sent a WebSocket ping, in Unix ns
 
@@ -72,7 +73,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	c := &Client{
 		cfg: cfg, store: s,
 		wakeLink: make(chan struct{}, 1), wakeHandler: make(chan struct{}, 1), returnNow: make(chan struct{}, 1),
-		calls: make(chan *call), typing: make(chan impart.ConvID, 8), notes: make(chan func(), maxNotes),
+		calls: make(chan *call), typing: make(chan impart.ConvID, 8), notes: notes{wake: make(chan struct{}, 1)},
 		status:  Status{State: Connecting, User: me.User, Device: me.Device, Epoch: me.Epoch},
 		changed: make(chan struct{}), fresh: map[impart.ConvID]bool{},
 	}
@@ -94,6 +95,8 @@ func (c *Client) Close() error {
 		c.cancel()
 		c.owned.Wait()
 		c.setStatus(func(s *Status) { s.State, s.Err, s.RetryAt = Stopped, ErrClosed, time.Time{} })
+		c.using.Lock()
+		defer c.using.Unlock()
 		err = c.store.close()
 	})
 	return err
@@ -103,15 +106,15 @@ func (c *Client) Close() error {
 // has a network again, or after the user has decided to take the device back from
 // where it was superseded. It does nothing on a living connection.
 func (c *Client) Reconnect() {
-	if c.ctx.Err() != nil {
-		return
-	}
 	c.setStatus(func(s *Status) {
-		if s.State == Stopped {
+		switch {
+		case c.ctx.Err() != nil || s.State == CatchingUp || s.State == Online:
+			return
+		case s.State == Stopped:
 			s.State = Connecting
 		}
+		poke(c.returnNow)
 	})
-	poke(c.returnNow)
 }
 
 // WaitOnline returns once the client is connected and has caught up. The error is

@@ -141,8 +141,11 @@ func (s *session) probeRefused(r *request, f *wire.ErrorFrame) {
 	case code == impart.EpochChanged || f.Retry:
 		c.rest(f.Err.RetryAfter)
 		return // asked again: in the newer epoch, or of a server that can answer
+	case code != impart.NotMember:
+		c.rest(0)
+		return // it says nothing about the log
 	default:
-		// NOT_MEMBER: whoever was one once may still read. So in this history nobody ever
+		// Whoever was one once may still read. So in this history nobody ever
 		// was, and all that is here belongs to the other one.
 		p.lo, p.hi = -1, 0
 	}

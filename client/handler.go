@@ -55,37 +55,6 @@ type Receipt struct {
 	Read      impart.Seq
 }
 
-// maxNotes bounds the calls of Handler that wait for a slow application. Past
-// it typing and receipts are dropped, and the connection waits with the rest.
-const maxNotes = 1024
-
-// note calls the handler from the goroutine that is there for it.
-func (c *Client) note(tell func()) {
-	select {
-	case c.notes <- tell:
-	case <-c.ctx.Done():
-	}
-}
-
-// mayNote is note for what can be lost.
-func (c *Client) mayNote(tell func()) {
-	select {
-	case c.notes <- tell:
-	default:
-	}
-}
-
-func (c *Client) runNotes() {
-	for {
-		select {
-		case tell := <-c.notes:
-			tell()
-		case <-c.ctx.Done():
-			return
-		}
-	}
-}
-
 // settled tells of items that got their answer, after it is on disk.
 func (c *Client) settled(list []Settled) {
 	if len(list) == 0 {
@@ -96,7 +65,7 @@ func (c *Client) settled(list []Settled) {
 	c.mu.Unlock()
 	if c.cfg.Handler.Settled != nil {
 		for _, each := range list {
-			c.note(func() { c.cfg.Handler.Settled(each) })
+			c.notes.add(func() { c.cfg.Handler.Settled(each) })
 		}
 	}
 }
@@ -104,6 +73,7 @@ func (c *Client) settled(list []Settled) {
 // Bounds of the hand-over.
 const (
 	handBatch    = 100 // events of one conversation in a turn
+	maxLots      = 1000
 	minHandDelay = 100 * time.Millisecond
 	maxHandDelay = 30 * time.Second
 )
@@ -149,12 +119,12 @@ type lot struct {
 // handOver gives every conversation turns until nothing is left, and says when
 // to look again at those that failed (0: no need).
 func (c *Client) handOver(failed map[impart.ConvID]failure) (time.Duration, error) {
+	after, worked, wait := impart.ConvID(""), false, time.Duration(0)
 	for c.ctx.Err() == nil {
-		lots, err := c.lots()
+		lots, err := c.lots(after)
 		if err != nil {
 			return 0, err
 		}
-		worked, wait := false, time.Duration(0)
 		for _, l := range lots {
 			if left := time.Until(failed[l.conv].until); left > 0 {
 				wait = soonest(wait, left)
@@ -172,14 +142,23 @@ func (c *Client) handOver(failed map[impart.ConvID]failure) (time.Duration, erro
 			delay := min(max(2*failed[l.conv].delay, minHandDelay), maxHandDelay)
 			failed[l.conv] = failure{delay: delay, until: time.Now().Add(delay/2 + rand.N(delay/2))}
 		}
-		if !worked {
-			return wait, nil
+		switch {
+		case len(lots) == maxLots:
+			after = lots[maxLots-1].conv
+		case !worked && wait > 0:
+			// Where many have failed, each look passes over all of them.
+			return max(wait, time.Duration(len(failed))*time.Millisecond), nil
+		case !worked:
+			return 0, nil
+		default:
+			after, worked, wait = "", false, 0
 		}
 	}
 	return 0, nil
 }
 
-func (c *Client) lots() ([]lot, error) {
+// lots lists conversations with ids above after, maxLots of them at most.
+func (c *Client) lots(after impart.ConvID) ([]lot, error) {
 	var lots []lot
 	err := each(c.store.db, func(rows *sql.Rows) error {
 		var l lot
@@ -187,7 +166,7 @@ func (c *Client) lots() ([]lot, error) {
 		lots = append(lots, l)
 		return err
 	}, `SELECT conv, handled, stored, rewinds, rewound_to FROM conversations
-		WHERE doubt = 0 AND (handled < stored OR rewound_to IS NOT NULL) LIMIT 1000`)
+		WHERE doubt = 0 AND (handled < stored OR rewound_to IS NOT NULL) AND conv > ? ORDER BY conv LIMIT ?`, after, maxLots)
 	return lots, err
 }
 

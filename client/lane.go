@@ -78,6 +78,9 @@ func (l *lane) landed(r *request) {
 
 // pumpLanes sends what may be sent.
 func (s *session) pumpLanes(at time.Time) error {
+	if s.c.notes.full() {
+		return nil
+	}
 	for id, l := range s.lanes {
 		if c := s.convs[id]; at.Before(l.resume) || c != nil && c.doubt {
 			continue

@@ -25,16 +25,15 @@ type Conversation struct {
 
 // Conversations lists what this store holds, by id.
 func (c *Client) Conversations(ctx context.Context) ([]Conversation, error) {
-	if c.ctx.Err() != nil {
-		return nil, ErrClosed
-	}
 	var list []Conversation
-	err := each(within{ctx, c.store.db}, func(rows *sql.Rows) error {
-		var one Conversation
-		err := rows.Scan(&one.Conv, &one.Start, &one.Stored, &one.Handled, &one.Floor, &one.Read, &one.ReadTold)
-		list = append(list, one)
-		return err
-	}, "SELECT conv, start, stored, handled, floor, read, read_told FROM conversations ORDER BY conv")
+	err := c.read(ctx, func(q querier) error {
+		return each(q, func(rows *sql.Rows) error {
+			var one Conversation
+			err := rows.Scan(&one.Conv, &one.Start, &one.Stored, &one.Handled, &one.Floor, &one.Read, &one.ReadTold)
+			list = append(list, one)
+			return err
+		}, "SELECT conv, start, stored, handled, floor, read, read_told FROM conversations ORDER BY conv")
+	})
 	return list, err
 }
 
@@ -42,16 +41,17 @@ func (c *Client) Conversations(ctx context.Context) ([]Conversation, error) {
 // the first gap, ascending, at most limit. Seqs may be missing where the user may
 // not see what is there.
 func (c *Client) Events(ctx context.Context, id impart.ConvID, after impart.Seq, limit int) ([]impart.Event, error) {
-	if c.ctx.Err() != nil {
-		return nil, ErrClosed
-	}
-	q := within{ctx, c.store.db}
-	var stored impart.Seq
-	err := q.QueryRow("SELECT coalesce((SELECT stored FROM conversations WHERE conv = ?), 0)", id).Scan(&stored)
-	if err != nil {
-		return nil, err
-	}
-	return eventsAfter(q, id, after, stored, limit)
+	var events []impart.Event
+	err := c.read(ctx, func(q querier) error {
+		var stored impart.Seq
+		err := q.QueryRow("SELECT coalesce((SELECT stored FROM conversations WHERE conv = ?), 0)", id).Scan(&stored)
+		if err != nil {
+			return err
+		}
+		events, err = eventsAfter(q, id, after, stored, limit)
+		return err
+	})
+	return events, err
 }
 
 // History reads events with seq < before from the server, descending, at most

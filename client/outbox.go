@@ -52,10 +52,13 @@ func enqueue(tx *sql.Tx, it *Item, pos any) error {
 }
 
 // settle takes the outbox item out that ev answers: it was stored, however the
-// server came to say so. A message that was cancelled meanwhile is recalled. mine
+// server came to say so. An event with the cmid and another content is not it, but
+// of another device that gave the same cmid: the server will refuse the item. A message that was cancelled meanwhile is recalled. mine
 // reports that the item was here; fresh that the event is new to this store.
 func settle(tx *sql.Tx, ev *impart.Event, fresh bool) (settled []Settled, mine bool, err error) {
-	mine, err = changed(tx, "DELETE FROM outbox WHERE cmid = ?", ev.CMID)
+	mine, err = changed(tx, `DELETE FROM outbox WHERE cmid = ?1 AND conv = ?2 AND kind = ?3 AND target = ?4
+		AND (?5 OR type = ?6 AND body = ?7 AND coalesce(ext, x'') = coalesce(?8, x''))`,
+		ev.CMID, ev.Conv, ev.Kind, ev.Target, ev.Recalled || ev.Kind == impart.KindRecall, ev.Type, ev.Body, ev.Ext)
 	if err != nil {
 		return nil, false, err
 	}

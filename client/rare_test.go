@@ -3,6 +3,7 @@ package client_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/impart-im/impart/client"
@@ -147,6 +148,7 @@ func TestAReadThatIsRefusedIsNotToldForEver(t *testing.T) {
 		must(t, a.Read(t.Context(), ab, 1))
 		s.say(`{"t":"error","rid":%q,"code":"UNAVAILABLE","message":"later","retry":true}`, s.next("read")["rid"])
 		s.say(`{"t":"error","rid":%q,"code":"NOT_MEMBER","message":"no","retry":false}`, s.next("read")["rid"])
+		synctest.Wait() // until the client has taken it
 		a.restart()
 		s.welcome(1)
 		s.empty()

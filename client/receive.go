@@ -79,6 +79,10 @@ func (s *session) takeWelcome(f *wire.Welcome) error {
 	}
 	s.c.setStatus(func(st *Status) {
 		st.State, st.Err, st.User, st.Epoch, st.RetryAt = CatchingUp, nil, f.User, f.Epoch, time.Time{}
+		select { // a Reconnect has what it wanted, and is not kept for later
+		case <-s.c.returnNow:
+		default:
+		}
 	})
 	s.ask(&wire.Sub{}, &request{kind: asksSub})
 	return nil

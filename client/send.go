@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -55,8 +56,12 @@ func (c *Client) Send(ctx context.Context, d Draft) (impart.CMID, error) {
 	if len(frame) > maxFrame {
 		return "", impart.Errorf(impart.TooLarge, "the message is %d bytes as a frame, at most %d are possible", len(frame), maxFrame)
 	}
-	if _, _, err := wire.Decode(frame); err != nil {
+	read, _, err := wire.Decode(frame)
+	if err != nil {
 		return "", err
+	}
+	if !bytes.Equal(read.(*wire.Send).Ext, d.Ext) {
+		return "", impart.Errorf(impart.BadFrame, "ext is not one JSON object, without spaces around it")
 	}
 	return d.CMID, c.enqueue(ctx, &Item{
 		CMID: d.CMID, Conv: d.Conv, Kind: impart.KindMsg, Type: d.Type, Body: d.Body, Ext: d.Ext, At: now(),
@@ -83,10 +88,8 @@ func (c *Client) enqueue(ctx context.Context, it *Item) error {
 
 // change writes to the outbox and wakes the connection for a conversation.
 func (c *Client) change(ctx context.Context, id impart.ConvID, do func(tx *sql.Tx) error) error {
-	if c.ctx.Err() != nil {
-		return ErrClosed
-	}
-	if err := c.store.write(ctx, do); err != nil {
+	err := c.use(func() error { return c.store.write(ctx, do) })
+	if err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -172,10 +175,31 @@ func (c *Client) Refused(ctx context.Context) ([]Item, error) {
 }
 
 func (c *Client) outbox(ctx context.Context, where string) ([]Item, error) {
+	var list []Item
+	err := c.read(ctx, func(q querier) (err error) {
+		list, err = items(q, where)
+		return err
+	})
+	return list, err
+}
+
+// use keeps the store open while do is at work.
+func (c *Client) use(do func() error) error {
+	c.using.RLock()
+	defer c.using.RUnlock()
 	if c.ctx.Err() != nil {
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	return items(within{ctx, c.store.db}, where)
+	return do()
+}
+
+// read is for what the application asks of the store.
+func (c *Client) read(ctx context.Context, do func(q querier) error) error {
+	err := c.use(func() error { return c.store.read(ctx, do) })
+	if err != nil && !errors.Is(err, ErrClosed) {
+		err = fmt.Errorf("client: the local store: %w", err)
+	}
+	return err
 }
 
 // Dismiss forgets a refused item, once the user has seen it. ErrUnknownMessage
@@ -213,22 +237,4 @@ func (c *Client) Typing(id impart.ConvID) {
 	case c.typing <- id:
 	default:
 	}
-}
-
-// within is a store whose reads end with a context.
-type within struct {
-	ctx context.Context
-	db  *sql.DB
-}
-
-func (w within) QueryRow(query string, args ...any) *sql.Row {
-	return w.db.QueryRowContext(w.ctx, query, args...)
-}
-
-func (w within) Query(query string, args ...any) (*sql.Rows, error) {
-	rows, err := w.db.QueryContext(w.ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("client: the local store: %w", err)
-	}
-	return rows, nil
 }

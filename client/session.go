@@ -183,7 +183,7 @@ func (s *session) work(ctx context.Context, token string) error {
 		case call := <-calls:
 			s.ask(call.frame, &request{kind: asksCall, call: call})
 		case id := <-s.c.typing:
-			if s.subbed { // it is worth nothing later
+			if s.subbed && len(s.out) < writeQueue/2 { // it is worth nothing later
 				s.send(&wire.Typing{Conv: id})
 			}
 		case <-s.c.wakeLink:

@@ -73,9 +73,7 @@ func (c *Client) setStatus(change func(*Status)) {
 	}
 	c.announce()
 	c.mu.Unlock()
-	if c.cfg.Handler.Status != nil {
-		c.note(func() { c.cfg.Handler.Status(after) })
-	}
+	c.noteStatus(after)
 }
 
 // announce wakes those who wait for a change. c.mu is held.

@@ -98,8 +98,15 @@ func (s *store) prepare(ctx context.Context, device impart.DeviceID) error {
 func (s *store) close() error { return s.db.Close() }
 
 // write runs one durable transaction. What it did is on disk when it returns nil.
+// ctx ends the wait for others, and not the work: a connection whose statement was
+// interrupted is closed, and with it goes the lock that keeps others out.
 func (s *store) write(ctx context.Context, do func(tx *sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return err
 	}
@@ -108,6 +115,27 @@ func (s *store) write(ctx context.Context, do func(tx *sql.Tx) error) error {
 		return err
 	}
 	return tx.Commit()
+}
+
+// read lends the store out for queries. ctx as in write.
+func (s *store) read(ctx context.Context, do func(q querier) error) error {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return do(lent{conn})
+}
+
+// lent is the connection of the store as a querier.
+type lent struct{ conn *sql.Conn }
+
+func (l lent) QueryRow(query string, args ...any) *sql.Row {
+	return l.conn.QueryRowContext(context.Background(), query, args...)
+}
+
+func (l lent) Query(query string, args ...any) (*sql.Rows, error) {
+	return l.conn.QueryContext(context.Background(), query, args...)
 }
 
 // querier is what reads need: a transaction, or the store itself.
