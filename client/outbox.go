@@ -194,15 +194,19 @@ func cancel(tx *sql.Tx, cmid impart.CMID) (Cancelled, error) {
 	if err != nil {
 		return "", err
 	}
-	if gone {
-		// It may have been sent by an attempt whose answer was lost.
-		return NotSent, run(tx, "INSERT OR IGNORE INTO cancelled VALUES (?)", cmid)
+	mine := "mine = 1"
+	if gone { // a draft given again after a reinstall may be in the log since long
+		mine = "sender = (SELECT user FROM self)"
 	}
 	var ev impart.Event
-	err = tx.QueryRow("SELECT conv, seq, mid, recalled FROM events WHERE mine = 1 AND cmid = ? AND kind = ?", cmid, impart.KindMsg).
+	err = tx.QueryRow("SELECT conv, seq, mid, recalled FROM events WHERE "+mine+" AND cmid = ? AND kind = ?", cmid, impart.KindMsg).
 		Scan(&ev.Conv, &ev.Seq, &ev.MID, &ev.Recalled)
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", ErrUnknownMessage
+		if !gone {
+			return "", ErrUnknownMessage
+		}
+		// It may have been sent by an attempt whose answer was lost.
+		return NotSent, run(tx, "INSERT OR IGNORE INTO cancelled VALUES (?)", cmid)
 	}
 	if err != nil {
 		return "", err

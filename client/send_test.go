@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -391,5 +392,32 @@ func TestRecall(t *testing.T) {
 		if _, err := ben.Recall(t.Context(), ab, 9); codeOf(err) != impart.NotFound {
 			t.Errorf("a recall of nothing: %v", err)
 		}
+	})
+}
+
+// Found by the campaign: it left the outbox, and stayed in the log.
+func TestADraftGivenAgainIsCancelledInTheLog(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana := w.app("ana")
+		draft := client.Draft{Conv: ab, Body: "oops", CMID: "mine"}
+		_, err := ana.Send(t.Context(), draft)
+		must(t, err)
+		ana.through()
+		ana.stop()
+		must(t, os.Remove(ana.cfg.Store))
+		ana.handed = map[impart.ConvID][]impart.Event{}
+		ana.start()
+		ana.wants(ab, "oops")
+		ana.link.Off()
+		_, err = ana.Send(t.Context(), draft)
+		must(t, err)
+		done, err := ana.Cancel(t.Context(), "mine")
+		must(t, err)
+		if done != client.Recalling {
+			t.Errorf("cancelled as %s", done)
+		}
+		ana.link.On()
+		ana.through()
+		w.wantsLog(ab, "", "-1")
 	})
 }
