@@ -1,9 +1,11 @@
 package campaign
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -253,5 +255,30 @@ func (r *Run) judge() error {
 		}
 	}
 	r.tape.Judge(f)
+	for _, p := range r.phones {
+		if err := r.searchFile(p, f.Logs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// searchFile ends an application and looks into the file of its store for texts
+// that were recalled (D17): what a row has lost must not lie about beside it.
+func (r *Run) searchFile(p *phone, logs map[impart.ConvID][]impart.Event) error {
+	if err := p.stop(); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(p.path)
+	if err != nil {
+		return err
+	}
+	for _, log := range logs {
+		for i := range log {
+			if ev := &log[i]; ev.Recalled && bytes.Contains(data, []byte(body(ev.CMID, 0))) {
+				r.tape.Wrong("D17", "the file of %s still holds the text of %s %d, which is recalled", p.store.Name, ev.Conv, ev.Seq)
+			}
+		}
+	}
 	return nil
 }

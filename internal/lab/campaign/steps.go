@@ -213,6 +213,7 @@ func (r *Run) rollBack(p *phone) error {
 	if err != nil {
 		return err
 	}
+	epoch := p.client.Status().Epoch
 	if err := p.stop(); err != nil {
 		return err
 	}
@@ -226,17 +227,16 @@ func (r *Run) rollBack(p *phone) error {
 	if err := p.start(); err != nil {
 		return err
 	}
-	return r.checkRegained(p, had)
+	return r.checkRegained(p, had, epoch)
 }
 
 // checkRegained looks whether a device that came back with an older store gets
 // what it once had, though nothing new may be said (D9).
-func (r *Run) checkRegained(p *phone, had map[impart.ConvID]impart.Seq) error {
-	epochs := r.tape.Epochs()
+func (r *Run) checkRegained(p *phone, had map[impart.ConvID]impart.Seq, epoch impart.Epoch) error {
 	if err := r.awaitOnline(p); err != nil {
 		return err
 	}
-	if err := r.pass(4); err != nil || r.tape.Epochs() != epochs || !p.online() {
+	if err := r.pass(4); err != nil || !p.online() || p.client.Status().Epoch != epoch {
 		return err
 	}
 	has, err := p.stored()

@@ -229,8 +229,11 @@ func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 		placed[ev.Conv] = ev
 	}
 	for _, cmid := range s.cancelled {
-		// Who has left a conversation cannot recall there any more.
-		if ev := stored[key{s.User, cmid}]; ev != nil && !ev.Recalled && steady(ev.Conv) {
+		// Who has left a conversation cannot recall there any more, and what stands below
+		// the store's beginning is never seen there.
+		ev := stored[key{s.User, cmid}]
+		unseen := s.Start != nil && t.items[key{s.User, cmid}].called < s.born
+		if ev != nil && !ev.Recalled && steady(ev.Conv) && !unseen {
 			t.fault("D17", "%s took %s back, and it is in %s at %d", s.Name, cmid, ev.Conv, ev.Seq)
 		}
 	}
