@@ -32,6 +32,7 @@ type phone struct {
 
 	mu     sync.Mutex // guards what follows
 	refuse bool       // the handler fails
+	dead   bool       // the application has crashed, as far as its store can tell
 	die    bool       // the handler is to be caught at its next event
 	caught chan struct{}
 }
@@ -75,6 +76,7 @@ func (p *phone) start() error {
 		},
 	}
 	p.run.world.Tune(&cfg)
+	p.setDead(false)
 	c, err := client.Open(p.run.ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("%s does not start: %w", store.Name, err)
@@ -86,7 +88,7 @@ func (p *phone) start() error {
 
 func (p *phone) event(ctx context.Context, store *history.Store, ev impart.Event) error {
 	p.mu.Lock()
-	refuse, die, caught := p.refuse, p.die, p.caught
+	refuse, die, caught := p.refuse || p.dead, p.die, p.caught
 	p.die = false
 	p.mu.Unlock()
 	if refuse {
@@ -116,11 +118,18 @@ func (p *phone) crash() error {
 	if p.client == nil {
 		return nil
 	}
+	p.setDead(true)
 	left := p.path + ".crash"
 	if err := crashCopy(p.path, left); err != nil {
 		return err
 	}
 	return p.becomes(left)
+}
+
+func (p *phone) setDead(dead bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.dead = dead
 }
 
 // becomes ends the application and puts another file in the place of its store.

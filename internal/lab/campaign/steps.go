@@ -138,7 +138,11 @@ func (r *Run) crashAcking(p *phone, s *Step) error {
 	}
 	from, path := p.path, p.path+".ack"
 	done := make(chan left, 1)
-	if !p.net.OnAck(func(acks []impart.AckItem) { done <- left{acks, crashCopy(from, path)} }) {
+	caught := func(acks []impart.AckItem) {
+		p.setDead(true)
+		done <- left{acks, crashCopy(from, path)}
+	}
+	if !p.net.OnAck(caught) {
 		return r.anew(p, p.crash)
 	}
 	r.say(s, 1, small)
