@@ -77,11 +77,11 @@ func (w *World) start() error {
 	if w.gateway, err = gateway.New(edge); err != nil {
 		return err
 	}
-	w.accept = &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
-	w.server = &http.Server{Handler: w.gateway, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
-	w.closing.Go(func() { _ = w.server.Serve(w.accept) })
+	accept := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{Handler: w.gateway, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	w.closing.Go(func() { _ = server.Serve(accept) })
 	w.mu.Lock()
-	w.down = false
+	w.server, w.accept, w.down = server, accept, false
 	w.mu.Unlock()
 	return nil
 }
