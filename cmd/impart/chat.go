@@ -34,7 +34,7 @@ func chatCommand(env streams) *cobra.Command {
 			"With --follow it prints the conversation, one event a line, until it is interrupted.\n\n" +
 			"Lines that begin with a slash are orders, on the screen and in a script (// begins a message with a slash):\n\n" + chat.Orders() + "\n" +
 			"The local store is $XDG_STATE_HOME/impart/chat/SERVER/USER/DEVICE.db, or under ~/.local/state; two chats at once need two devices.",
-		Example: "# on the screen, with a server from impart serve\nimpart chat --as u-ana --conv c-demo\n\n" +
+		Example: "# with a server from impart serve: make the conversation, then chat on the screen\nimpart admin conv put c-demo --member u-ana --member u-ben\nimpart chat --as u-ana --conv c-demo\n\n" +
 			"# from a script; exit code 0 means stored\necho \"backup done\" | impart chat --as u-ana --conv c-demo\n\n" +
 			"# what happens, as JSON\nimpart chat --as u-ben --conv c-demo --follow --json\n\n" +
 			"# what waits, and what was refused\nimpart chat --as u-ana --outbox",

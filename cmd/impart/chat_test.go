@@ -45,6 +45,15 @@ func TestChatPage(t *testing.T) {
 	}
 }
 
+// The examples can be followed from the first on: a chat needs its conversation.
+func TestChatExamplesBeginWithTheConversation(t *testing.T) {
+	example := chatCommand(process()).Example
+	made, chat := strings.Index(example, "\nimpart admin conv put c-demo --member u-ana"), strings.Index(example, "\nimpart chat ")
+	if made < 0 || chat < made {
+		t.Errorf("the conversation is made at %d, and the first chat is at %d of\n%s", made, chat, example)
+	}
+}
+
 func TestChatStore(t *testing.T) {
 	env := streams{env: func(name string) (string, bool) { return map[string]string{"XDG_STATE_HOME": "/state"}[name], true }}
 	seen := map[string]string{}

@@ -24,10 +24,10 @@ func (c *Chat) act(ctx context.Context, conv impart.ConvID, o order) (outcome, e
 	switch o.word {
 	case "":
 		cmid, err := c.Send(ctx, client.Draft{Conv: conv, Body: o.text})
-		return outcome{sent: []impart.CMID{cmid}}, worded(err)
+		return outcome{sent: []impart.CMID{cmid}}, c.worded(conv, err)
 	case "recall":
 		cmid, err := c.Recall(ctx, conv, o.seq)
-		return outcome{sent: []impart.CMID{cmid}}, worded(err)
+		return outcome{sent: []impart.CMID{cmid}}, c.worded(conv, err)
 	case "read":
 		return c.read(ctx, conv, o.seq)
 	case "who":
@@ -56,7 +56,7 @@ func (c *Chat) read(ctx context.Context, conv impart.ConvID, seq impart.Seq) (ou
 		}
 		seq = here.Stored
 	}
-	return outcome{read: seq}, worded(c.Read(ctx, conv, seq))
+	return outcome{read: seq}, c.worded(conv, c.Read(ctx, conv, seq))
 }
 
 // state is what the store holds of a conversation, and whether it does.
@@ -83,7 +83,7 @@ func (c *Chat) cancel(ctx context.Context, conv impart.ConvID, ref string) (outc
 	done, err := c.Cancel(ctx, it.CMID)
 	switch {
 	case err != nil:
-		return outcome{}, worded(err)
+		return outcome{}, c.worded(conv, err)
 	case done == client.Recalling:
 		return outcome{say: "it was stored already and is being recalled"}, nil
 	}
@@ -100,7 +100,7 @@ func (c *Chat) refusedItem(ctx context.Context, conv impart.ConvID, o order) (ou
 		return outcome{}, err
 	}
 	if o.word == "dismiss" {
-		return outcome{say: "forgotten"}, worded(c.Dismiss(ctx, it.CMID))
+		return outcome{say: "forgotten"}, c.worded(it.Conv, c.Dismiss(ctx, it.CMID))
 	}
 	var cmid impart.CMID
 	if it.Kind == impart.KindRecall {
@@ -109,9 +109,9 @@ func (c *Chat) refusedItem(ctx context.Context, conv impart.ConvID, o order) (ou
 		cmid, err = c.Send(ctx, client.Draft{Conv: it.Conv, Body: it.Body, Type: it.Type, Ext: it.Ext})
 	}
 	if err != nil {
-		return outcome{}, worded(err)
+		return outcome{}, c.worded(conv, err)
 	}
-	return outcome{sent: []impart.CMID{cmid}}, worded(c.Dismiss(ctx, it.CMID))
+	return outcome{sent: []impart.CMID{cmid}}, c.worded(it.Conv, c.Dismiss(ctx, it.CMID))
 }
 
 // choose finds the item whose cmid ends with ref, or the newest of the conversation.
@@ -139,7 +139,7 @@ func (c *Chat) who(ctx context.Context, conv impart.ConvID, seq impart.Seq) (out
 	defer cancel()
 	users, err := c.report(ctx, conv, seq)
 	if err != nil {
-		return outcome{}, worded(err)
+		return outcome{}, c.worded(conv, err)
 	}
 	var b strings.Builder
 	for _, u := range users {
@@ -166,11 +166,14 @@ func (c *Chat) report(ctx context.Context, conv impart.ConvID, seq impart.Seq) (
 	}
 }
 
-// worded makes an error one line for the user.
-func worded(err error) error {
+// worded makes an error about a conversation one line for the user.
+func (c *Chat) worded(conv impart.ConvID, err error) error {
 	var refusal *impart.Error
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("the server has not answered in time")
+	}
+	if errors.As(err, &refusal) && refusal.Code == impart.NotMember {
+		return errors.New(notMember(c.user, conv))
 	}
 	if errors.As(err, &refusal) && refusal.Code == impart.CursorAhead {
 		return fmt.Errorf("there is nothing of this number here yet (%s)", plain(refusal.Message))

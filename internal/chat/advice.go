@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -11,11 +12,27 @@ import (
 	"github.com/impart-im/impart/client"
 )
 
-// advice is what the user can do about a final refusal.
-func advice(code impart.Code) string {
+// notMember says that a user is not in a conversation, and how they get into it. It
+// stands for the server's own words, which say no more than its first half.
+func notMember(user impart.UserID, conv impart.ConvID) string {
+	return fmt.Sprintf("%s is in no conversation %s: let somebody add them, or make it with impart admin conv put %[2]s --member %[1]s",
+		plain(string(user)), plain(string(conv)))
+}
+
+// whyRefused says in one line why an item of user's was refused for good, and what
+// they can do about it.
+func whyRefused(user impart.UserID, conv impart.ConvID, e *impart.Error) string {
+	if e.Code == impart.NotMember {
+		return string(e.Code) + ": " + advice(user, conv, e.Code)
+	}
+	return fmt.Sprintf("%s: %s; %s", e.Code, plain(e.Message), advice(user, conv, e.Code))
+}
+
+// advice is what a user can do about a final refusal.
+func advice(user impart.UserID, conv impart.ConvID, code impart.Code) string {
 	switch code {
 	case impart.NotMember:
-		return "you are not in this conversation, or there is none of this name: let somebody add you, then /retry"
+		return notMember(user, conv) + "; then /retry"
 	case impart.TooLarge:
 		return "shorten it"
 	case impart.CMIDReused:

@@ -114,7 +114,7 @@ func (c *Chat) between(ctx context.Context, after, through impart.Seq) ([]impart
 	for before := through + 1; before > after+1; {
 		page, err := c.History(ctx, c.conv, before, pageSize)
 		if err != nil {
-			return nil, worded(err)
+			return nil, c.worded(c.conv, err)
 		}
 		for _, ev := range page.Events {
 			if ev.Seq > after {
@@ -133,7 +133,7 @@ func (c *Chat) between(ctx context.Context, after, through impart.Seq) ([]impart
 // look writes what is new.
 func (f *follower) look(ctx context.Context) error {
 	for _, n := range f.feed.take() {
-		f.out.notice(n)
+		f.out.notice(f.user, n)
 		if n.rewound != nil && n.rewound.conv == f.conv {
 			f.after = min(f.after, n.rewound.seq)
 		}
@@ -169,11 +169,7 @@ func (f *follower) known(ctx context.Context, err error) error {
 // exists is an error if the user is in no such conversation, as the server says.
 func (c *Chat) exists(ctx context.Context, conv impart.ConvID) error {
 	_, err := c.History(ctx, conv, 1, 1)
-	if impart.CodeOf(err) == impart.NotMember {
-		return fmt.Errorf("%s is in no conversation %s: let somebody add them, or make it with impart admin conv put %[2]s --member %[1]s",
-			plain(string(c.user)), plain(string(conv)))
-	}
-	return worded(err)
+	return c.worded(conv, err)
 }
 
 // order carries out a line of input; true: leave.
@@ -201,7 +197,7 @@ func (c *Chat) ListOutbox(ctx context.Context, out *Lines) error {
 	}
 	refused, err := c.Refused(ctx)
 	for _, it := range append(waiting, refused...) {
-		out.item(&it)
+		out.item(c.user, &it)
 	}
 	if err == nil && len(waiting)+len(refused) == 0 && !out.JSON {
 		out.says("nothing waits, nothing was refused")

@@ -108,12 +108,12 @@ func by(ev *impart.Event) string {
 
 func timeOf(at impart.Millis) string { return time.UnixMilli(int64(at)).Format(time.DateTime) }
 
-// notice writes what the client was told. People get only what concerns them;
+// notice writes what the client of a user was told. People get only what concerns them;
 // JSON has everything.
-func (l *Lines) notice(n notice) {
+func (l *Lines) notice(user impart.UserID, n notice) {
 	switch {
 	case n.settled != nil:
-		l.settled(n.settled)
+		l.settled(user, n.settled)
 	case n.rewound != nil:
 		l.line(l.Err, fmt.Sprintf("the server's history of %s has changed: what was above %d is replaced by what follows",
 			plain(string(n.rewound.conv)), n.rewound.seq), record{What: "rewound", Conv: n.rewound.conv, After: &n.rewound.seq})
@@ -134,18 +134,18 @@ func (l *Lines) notice(n notice) {
 	}
 }
 
-func (l *Lines) settled(s *client.Settled) {
+func (l *Lines) settled(user impart.UserID, s *client.Settled) {
 	if s.Err == nil {
 		l.line(l.Out, fmt.Sprintf("stored %s %d %s", plain(string(s.Conv)), s.Seq, plain(string(s.CMID))),
 			record{What: "stored", Conv: s.Conv, Seq: s.Seq, MID: s.MID, CMID: s.CMID, At: s.At})
 		return
 	}
-	l.line(l.Err, fmt.Sprintf("refused %s %s: %s: %s; %s", plain(string(s.Conv)), shortRef(s.CMID), s.Err.Code, plain(s.Err.Message), advice(s.Err.Code)),
-		record{What: "refused", Conv: s.Conv, CMID: s.CMID, Code: s.Err.Code, Message: s.Err.Message, Advice: advice(s.Err.Code)})
+	l.line(l.Err, fmt.Sprintf("refused %s %s: %s", plain(string(s.Conv)), shortRef(s.CMID), whyRefused(user, s.Conv, s.Err)),
+		record{What: "refused", Conv: s.Conv, CMID: s.CMID, Code: s.Err.Code, Message: s.Err.Message, Advice: advice(user, s.Conv, s.Err.Code)})
 }
 
-// item writes one item of the outbox.
-func (l *Lines) item(it *client.Item) {
+// item writes one item of a user's outbox.
+func (l *Lines) item(user impart.UserID, it *client.Item) {
 	r := record{What: "waiting", Conv: it.Conv, CMID: it.CMID, Kind: it.Kind, Type: it.Type, Ext: it.Ext, At: it.At, Target: it.Target}
 	what := plain(it.Body)
 	if it.Kind == impart.KindMsg {
@@ -155,8 +155,8 @@ func (l *Lines) item(it *client.Item) {
 	}
 	text := fmt.Sprintf("%s waits since %s in %s: %s", shortRef(it.CMID), timeOf(it.At), plain(string(it.Conv)), what)
 	if it.Err != nil {
-		r.What, r.Code, r.Message, r.Advice = "refused", it.Err.Code, it.Err.Message, advice(it.Err.Code)
-		text = fmt.Sprintf("%s refused in %s: %s (%s: %s; %s)", shortRef(it.CMID), plain(string(it.Conv)), what, r.Code, plain(r.Message), r.Advice)
+		r.What, r.Code, r.Message, r.Advice = "refused", it.Err.Code, it.Err.Message, advice(user, it.Conv, it.Err.Code)
+		text = fmt.Sprintf("%s refused in %s: %s (%s)", shortRef(it.CMID), plain(string(it.Conv)), what, whyRefused(user, it.Conv, it.Err))
 	}
 	l.line(l.Out, text, r)
 }

@@ -255,6 +255,38 @@ func TestFollowAnUnknownConversation(t *testing.T) {
 	})
 }
 
+// Every form says a refusal once, with what to do about it.
+func TestNoMember(t *testing.T) {
+	const once = "u-ana is in no conversation c-none: let somebody add them, or make it with impart admin conv put c-none --member u-ana"
+	check := func(t *testing.T, got, begin, end string) {
+		t.Helper()
+		if !strings.Contains(got, begin+once+end) || strings.Contains(got, "not a member") {
+			t.Errorf("it says %q", got)
+		}
+	}
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		ana.cfg.Conv = "c-none"
+		check(t, (<-ana.follow(strings.NewReader(""), false, Since{}).done).Error(), "", "")
+		must(t, w.last().Close())
+		out, err := ana.pipe("hello?\n/who 1\n", time.Minute)
+		if err == nil {
+			t.Error("a refusal is no failure")
+		}
+		check(t, out, "NOT_MEMBER: ", "; then /retry\n")
+		check(t, out, "not taken: ", "\n")
+		list := func(asJSON bool) string {
+			c := ana.start()
+			var out bytes.Buffer
+			must(t, c.ListOutbox(t.Context(), &Lines{Out: &out, Err: &out, JSON: asJSON}))
+			must(t, c.Close())
+			return out.String()
+		}
+		check(t, list(false), "(NOT_MEMBER: ", "; then /retry)\n")
+		has(t, list(true), `"code":"NOT_MEMBER"`, `"advice":"`+once+`; then /retry"`)
+	})
+}
+
 // From the sender's side: stored, delivered, read, as a script sees it.
 func TestFollowTellsStates(t *testing.T) {
 	story(t, func(t *testing.T, w *city) {

@@ -160,7 +160,7 @@ func (p *pipe) look(ctx context.Context) error {
 		if n.settled == nil && n.rewound == nil {
 			continue
 		}
-		p.out.notice(n)
+		p.out.notice(p.user, n)
 		if n.settled != nil {
 			delete(p.owed, n.settled.CMID)
 			if n.settled.Err != nil {

@@ -46,5 +46,5 @@ func (o *observer) next(ctx context.Context) []notice {
 func (o *observer) older(ctx context.Context, conv impart.ConvID, before impart.Seq) ([]impart.Event, error) {
 	page, err := o.History(ctx, conv, before, moreRows)
 	slices.Reverse(page.Events)
-	return page.Events, worded(err)
+	return page.Events, o.worded(conv, err)
 }

@@ -182,7 +182,7 @@ func (m *model) woken(list wokenMsg) tea.Cmd {
 		case n.typing != nil:
 			m.typing[*n.typing] = m.now.Add(typingTime)
 		case n.settled != nil && n.settled.Err != nil:
-			m.tell("refused: "+string(n.settled.Err.Code)+": "+plain(n.settled.Err.Message)+"; "+advice(n.settled.Err.Code), true)
+			m.tell("refused: "+whyRefused(m.self, n.settled.Conv, n.settled.Err), true)
 		}
 		if n.rewound != nil && n.rewound.conv == m.conv {
 			m.reached, m.older = map[impart.Seq]*reach{}, nil

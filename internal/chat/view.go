@@ -175,8 +175,7 @@ func (m *model) itemLines(it *client.Item) []string {
 	head := faint.Render(fmt.Sprintf("%4s %s", "", timeOf(it.At)[len("2006-01-02 "):len("2006-01-02 15:04")])) +
 		" " + strong.Render(cut(plain(string(m.self)), maxName)) + " "
 	if it.Err != nil {
-		return withState(head+what, alert, fmt.Sprintf("· %s refused: %s: %s; %s", shortRef(it.CMID), it.Err.Code,
-			plain(it.Err.Message), advice(it.Err.Code)), m.logWidth())
+		return withState(head+what, alert, fmt.Sprintf("· %s refused: %s", shortRef(it.CMID), whyRefused(m.self, it.Conv, it.Err)), m.logWidth())
 	}
 	return withState(head+what, waits, "· "+shortRef(it.CMID)+" in the outbox", m.logWidth())
 }
