@@ -33,7 +33,7 @@ var planted = []struct {
 	{fault.OldInstallCounts, "D9", false},
 	{fault.NIgnored, "D9", false},
 	{fault.RetriesForEver, "D10", false},
-	{fault.KeysCollide, "D12", true},
+	{fault.KeysCollide, "D12", false},
 	{fault.BatchFailsTogether, "D13", false},
 	{fault.PrevIgnored, "D14", true},
 	{fault.RecallKeepsBody, "D17", false},

@@ -36,7 +36,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, "CAMPAIGN_RUNS", 6)
+	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, "CAMPAIGN_RUNS", 4)
 	t.Run("seeds", func(t *testing.T) {
 		for seed := first; seed < first+runs; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -4,6 +4,6 @@ package simulate
 
 // How many plans are part of every run of the tests.
 const (
-	defaultRuns = 200
+	defaultRuns = 150
 	raced       = false
 )

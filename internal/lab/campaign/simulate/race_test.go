@@ -4,6 +4,6 @@ package simulate
 
 // The race detector makes runs ten times as long: it looks at few.
 const (
-	defaultRuns = 15
+	defaultRuns = 6
 	raced       = true
 )
