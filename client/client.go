@@ -61,7 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := openStore(ctx, cfg.Store, cfg.Device)
+	s, err := openStore(ctx, cfg.Store, cfg.User, cfg.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +128,11 @@ func (c *Client) WaitOnline(ctx context.Context) error {
 // WaitSettled returns once every item of the outbox has its final answer.
 // Errors as in WaitOnline.
 func (c *Client) WaitSettled(ctx context.Context) error {
-	return c.wait(ctx, func(Status) (bool, error) {
-		list, err := c.Outbox(ctx)
-		return err == nil && len(list) == 0, err
+	return c.wait(ctx, func(Status) (settled bool, err error) {
+		err = c.read(ctx, func(q querier) error {
+			return q.QueryRow("SELECT NOT EXISTS (SELECT 1 FROM outbox WHERE code = '')").Scan(&settled)
+		})
+		return settled, err
 	})
 }
 

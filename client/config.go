@@ -21,8 +21,11 @@ type Config struct {
 	// Device is the device's id, 1..128 bytes. It belongs to the store: a store
 	// that was made for another device is refused.
 	Device impart.DeviceID
-	// User is who the tokens have to be for; a connection with one for somebody else
-	// is given up, and nothing is sent by it. "": whoever the first token is for.
+	// User is who the store belongs to and the tokens have to be for. Open refuses
+	// the store of somebody else, and a connection whose token is for somebody else
+	// is given up, with nothing sent by it. Give it wherever more than one user may
+	// use a device: with "" the store belongs to whoever its first token is for, and
+	// Send before that writes for whoever that will be.
 	User impart.UserID
 	// Token gives a token for the next connection; it is asked before each one. An
 	// error is reported in the Status, and asked for again later. See [StaticToken].

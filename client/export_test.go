@@ -1,6 +1,10 @@
 package client
 
-import "strconv"
+import (
+	"database/sql"
+	"strconv"
+	"strings"
+)
 
 // BreakStore makes every later write fail, as a full or broken disk does.
 func (c *Client) BreakStore(broken bool) {
@@ -19,4 +23,25 @@ func (c *Client) Pragma(name string) (value string) {
 		panic(err)
 	}
 	return value
+}
+
+// The queries whose cost must not grow with the store.
+const (
+	RecallQuery = recallQuery
+	TopsQuery   = topsQuery
+)
+
+// Plan is how the store finds what a query asks for.
+func (c *Client) Plan(query string) (plan string) {
+	err := each(c.store.db, func(rows *sql.Rows) error {
+		var id, parent, unused int
+		var step string
+		err := rows.Scan(&id, &parent, &unused, &step)
+		plan += step + "\n"
+		return err
+	}, "EXPLAIN QUERY PLAN "+query, make([]any, strings.Count(query, "?"))...)
+	if err != nil {
+		panic(err)
+	}
+	return plan
 }

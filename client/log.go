@@ -73,8 +73,14 @@ func loadConvs(q querier) (map[impart.ConvID]*conv, error) {
 			c.above, c.want = true, top
 		}
 		return nil
-	}, "SELECT conv, max(seq) FROM events GROUP BY conv")
+	}, topsQuery)
 }
+
+// topsQuery finds the highest event of each conversation by the index alone, from
+// one conversation to the next: a new connection must not read the whole store.
+const topsQuery = `WITH RECURSIVE held(conv) AS (SELECT min(conv) FROM events
+		UNION ALL SELECT (SELECT min(conv) FROM events WHERE conv > held.conv) FROM held WHERE held.conv IS NOT NULL)
+	SELECT conv, (SELECT max(seq) FROM events WHERE events.conv = held.conv) FROM held WHERE held.conv IS NOT NULL`
 
 // begin gives an unknown conversation its row: its log starts after start.
 func (c *conv) begin(tx *sql.Tx, start impart.Seq) error {
@@ -98,6 +104,9 @@ func (c *conv) put(tx *sql.Tx, me self, ev *impart.Event) ([]Settled, error) {
 	switch {
 	case !held && (!c.known || ev.Seq > c.start):
 		settled, err = c.insert(tx, me, ev)
+		if c.known && !c.above && ev.Seq == c.stored+1 {
+			c.stored, c.changed = ev.Seq, true // nothing waits behind it
+		}
 		c.above = c.above || ev.Seq > c.stored
 	case ev.Sender == me.User && ev.CMID != "":
 		// It is known already, or older than this store: the outbox may wait for it all the same.
@@ -139,6 +148,11 @@ func (c *conv) held(tx *sql.Tx, ev *impart.Event) (bool, error) {
 	return true, err
 }
 
+// recallQuery names its index: left to itself, SQLite reads the whole conversation
+// for each event that is stored.
+const recallQuery = `SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_target
+	WHERE conv = ? AND target = ? AND target > 0 AND kind = ?)`
+
 // insert writes a new event. Its text is left out when the log has recalled it:
 // a late answer to a resend does not know that.
 func (c *conv) insert(tx *sql.Tx, me self, ev *impart.Event) (settled []Settled, err error) {
@@ -150,7 +164,7 @@ func (c *conv) insert(tx *sql.Tx, me self, ev *impart.Event) (settled []Settled,
 	}
 	recalled := ev.Recalled
 	if ev.Kind == impart.KindMsg && !recalled && !fault.Planted(fault.ClientLateBody) {
-		err = tx.QueryRow("SELECT EXISTS (SELECT 1 FROM events WHERE conv = ? AND target = ? AND kind = ?)",
+		err = tx.QueryRow(recallQuery,
 			ev.Conv, ev.Seq, impart.KindRecall).Scan(&recalled)
 		if err != nil {
 			return nil, err

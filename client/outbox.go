@@ -51,6 +51,18 @@ func enqueue(tx *sql.Tx, it *Item, pos any) error {
 		pos, it.CMID, it.Conv, it.Kind, it.Type, it.Body, it.Ext, it.Target, it.TargetMID, it.At)
 }
 
+// isFull reports whether most items wait. They are counted only when there may be
+// so many, by the places between the first and the last.
+func isFull(tx *sql.Tx, most int) (bool, error) {
+	var span, waiting int
+	err := tx.QueryRow("SELECT coalesce((SELECT max(pos) FROM outbox) - (SELECT min(pos) FROM outbox) + 1, 0)").Scan(&span)
+	if err != nil || span < most {
+		return false, err
+	}
+	err = tx.QueryRow("SELECT count(*) FROM outbox WHERE code = ''").Scan(&waiting)
+	return waiting >= most, err
+}
+
 // settle takes the outbox item out that ev answers: it was stored, however the
 // server came to say so. An event with the cmid and another content is not it, but
 // of another device that gave the same cmid: the server will refuse the item. A message that was cancelled meanwhile is recalled. mine

@@ -19,6 +19,9 @@ func TestATokenForSomebodyElseSendsNothing(t *testing.T) {
 		if err := ana.WaitSettled(t.Context()); err == nil || !strings.Contains(err.Error(), `"u-ben"`) {
 			t.Fatalf("with another's token: %v", err)
 		}
+		if _, err := ana.Send(t.Context(), client.Draft{Conv: ab, Body: "whose?"}); err == nil {
+			t.Error("with another's token, Send still takes messages")
+		}
 		w.wantsLog(ab)
 		ana.cfg.Token = client.StaticToken("dev:u-ana")
 		ana.restart() // the store has not become the other's
@@ -69,5 +72,32 @@ func TestAStoreHasOneClient(t *testing.T) {
 		if _, err := client.Open(t.Context(), ana.cfg); !errors.Is(err, client.ErrInUse) {
 			t.Errorf("a second client on the store: %v", err)
 		}
+	})
+}
+
+// What ana has written must never be sent under ben's name, nor ben's under hers.
+func TestAStoreIsForOneUser(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		as := func(user impart.UserID) func(*client.Config) {
+			return func(cfg *client.Config) {
+				cfg.User, cfg.Device, cfg.Token = user, "d-shared", client.StaticToken("dev:"+string(user))
+			}
+		}
+		ana := w.app("ana", as("u-ana"))
+		ana.link.Off() // she was never online
+		ana.send(ab, "from ana")
+		ana.stop()
+		ben := ana.cfg
+		as("u-ben")(&ben)
+		if c, err := client.Open(t.Context(), ben); err == nil || !strings.Contains(err.Error(), `"u-ana"`) {
+			t.Errorf("ben has opened ana's store: %v", err)
+			if err == nil {
+				_ = c.Close()
+			}
+		}
+		ana.start()
+		ana.link.On()
+		ana.through()
+		w.wantsLog(ab, "from ana")
 	})
 }

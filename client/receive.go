@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"database/sql"
 	"errors"
 	"slices"
@@ -62,7 +61,7 @@ func (s *session) takeWelcome(f *wire.Welcome) error {
 	if s.answered(f.RID, asksHello) == nil {
 		return nil
 	}
-	if owner := cmp.Or(s.me.User, s.c.cfg.User); owner != "" && owner != f.User {
+	if owner := s.me.User; owner != "" && owner != f.User {
 		return &wrongUser{store: owner, token: f.User}
 	}
 	anew := s.me.InstallEpoch != f.Install

@@ -68,7 +68,7 @@ CREATE TABLE outbox (
   code       TEXT NOT NULL DEFAULT '',
   message    TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX outbox_conv ON outbox (conv, pos);
+CREATE INDEX outbox_waiting ON outbox (conv, pos) WHERE code = '';
 -- Messages that were cancelled after they may have been sent: should one appear in
 -- the log after all, it is recalled.
 CREATE TABLE cancelled (

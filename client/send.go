@@ -70,17 +70,24 @@ func (c *Client) Send(ctx context.Context, d Draft) (impart.CMID, error) {
 
 // enqueue puts an item into the outbox, unless it has been there before.
 func (c *Client) enqueue(ctx context.Context, it *Item) error {
+	var wrong *wrongUser
+	if st := c.Status(); st.State == Stopped && errors.As(st.Err, &wrong) {
+		return wrong // whoever writes here is not whom it would be sent for
+	}
 	return c.change(ctx, it.Conv, func(tx *sql.Tx) error {
-		var waiting int
 		var known bool
-		err := tx.QueryRow(`SELECT (SELECT count(*) FROM outbox WHERE code = ''),
-			EXISTS (SELECT 1 FROM outbox WHERE cmid = ?1) OR EXISTS (SELECT 1 FROM events WHERE cmid = ?1 AND mine = 1)
-			OR EXISTS (SELECT 1 FROM cancelled WHERE cmid = ?1)`, it.CMID).Scan(&waiting, &known)
-		switch {
-		case err != nil || known:
+		err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM outbox WHERE cmid = ?1)
+			OR EXISTS (SELECT 1 FROM events WHERE cmid = ?1 AND mine = 1)
+			OR EXISTS (SELECT 1 FROM cancelled WHERE cmid = ?1)`, it.CMID).Scan(&known)
+		if err != nil || known {
 			return err
-		case waiting >= c.cfg.MaxOutbox:
-			return ErrOutboxFull
+		}
+		full, err := isFull(tx, c.cfg.MaxOutbox)
+		if err == nil && full {
+			err = ErrOutboxFull
+		}
+		if err != nil {
+			return err
 		}
 		return enqueue(tx, it, nil)
 	})
@@ -197,6 +204,9 @@ func (c *Client) use(do func() error) error {
 func (c *Client) read(ctx context.Context, do func(q querier) error) error {
 	err := c.use(func() error { return c.store.read(ctx, do) })
 	if err != nil && !errors.Is(err, ErrClosed) {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		err = fmt.Errorf("client: the local store: %w", err)
 	}
 	return err

@@ -36,8 +36,9 @@ type self struct {
 	Epoch        impart.Epoch // 0 until the first welcome
 }
 
-// openStore opens or makes the store at path ("": in memory) for a device.
-func openStore(ctx context.Context, path string, device impart.DeviceID) (*store, error) {
+// openStore opens or makes the store at path ("": in memory) for a user's device;
+// with the user "" it is whose it was, or whose the first token is.
+func openStore(ctx context.Context, path string, user impart.UserID, device impart.DeviceID) (*store, error) {
 	source := ":memory:"
 	if path != "" {
 		absolute, err := filepath.Abs(path)
@@ -56,7 +57,7 @@ func openStore(ctx context.Context, path string, device impart.DeviceID) (*store
 	db.SetMaxOpenConns(1)
 	db.SetConnMaxIdleTime(0)
 	s := &store{db: db}
-	if err := s.prepare(ctx, device); err != nil {
+	if err := s.prepare(ctx, user, device); err != nil {
 		_ = db.Close()
 		if strings.Contains(err.Error(), "SQLITE_BUSY") {
 			err = ErrInUse
@@ -67,7 +68,7 @@ func openStore(ctx context.Context, path string, device impart.DeviceID) (*store
 }
 
 // prepare makes the tables of a new store, and checks what an older one says.
-func (s *store) prepare(ctx context.Context, device impart.DeviceID) error {
+func (s *store) prepare(ctx context.Context, user impart.UserID, device impart.DeviceID) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		var version int
 		if err := tx.QueryRow("PRAGMA user_version").Scan(&version); err != nil {
@@ -82,16 +83,22 @@ func (s *store) prepare(ctx context.Context, device impart.DeviceID) error {
 			if _, err := tx.Exec(fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)); err != nil {
 				return err
 			}
-			_, err := tx.Exec("INSERT INTO self VALUES (1, '', ?, ?, 0, 0, 0)", device, rand.Text())
-			return err
+			return run(tx, "INSERT INTO self VALUES (1, ?, ?, ?, 0, 0, 0)", user, device, rand.Text())
 		default:
 			return fmt.Errorf("it has version %d, this program knows only %d: use a newer one", version, schemaVersion)
 		}
 		me, err := loadSelf(tx)
-		if err == nil && me.Device != device {
-			err = fmt.Errorf("it belongs to the device %q, not to %q; give each device a store of its own", me.Device, device)
+		switch {
+		case err != nil:
+			return err
+		case me.Device != device:
+			return fmt.Errorf("it belongs to the device %q, not to %q; give each device a store of its own", me.Device, device)
+		case user != "" && me.User != "" && me.User != user:
+			return fmt.Errorf("it belongs to the user %q, not to %q; give each user a store of their own", me.User, user)
+		case user != "" && me.User == "":
+			return run(tx, "UPDATE self SET user = ?", user) // what waits here is theirs, also before they were ever online
 		}
-		return err
+		return nil
 	})
 }
 
