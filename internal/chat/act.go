@@ -76,7 +76,7 @@ func (c *Chat) cancel(ctx context.Context, conv impart.ConvID, ref string) (outc
 		return outcome{}, err
 	}
 	list = slices.DeleteFunc(list, func(it client.Item) bool { return it.Kind != impart.KindMsg })
-	it, err := choose(list, conv, ref, "waits")
+	it, rest, err := choose(list, conv, ref, waiting)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -85,9 +85,9 @@ func (c *Chat) cancel(ctx context.Context, conv impart.ConvID, ref string) (outc
 	case err != nil:
 		return outcome{}, c.worded(conv, err)
 	case done == client.Recalling:
-		return outcome{say: "it was stored already and is being recalled"}, nil
+		return outcome{say: named(&it) + " was stored already and is being recalled" + rest}, nil
 	}
-	return outcome{say: "taken back before it was stored", gone: it.CMID}, nil
+	return outcome{say: named(&it) + " was taken back before it was stored" + rest, gone: it.CMID}, nil
 }
 
 func (c *Chat) refusedItem(ctx context.Context, conv impart.ConvID, o order) (outcome, error) {
@@ -95,12 +95,12 @@ func (c *Chat) refusedItem(ctx context.Context, conv impart.ConvID, o order) (ou
 	if err != nil {
 		return outcome{}, err
 	}
-	it, err := choose(list, conv, o.ref, "was refused")
+	it, rest, err := choose(list, conv, o.ref, refused)
 	if err != nil {
 		return outcome{}, err
 	}
 	if o.word == "dismiss" {
-		return outcome{say: "forgotten"}, c.worded(it.Conv, c.Dismiss(ctx, it.CMID))
+		return outcome{say: named(&it) + " is forgotten" + rest}, c.worded(it.Conv, c.Dismiss(ctx, it.CMID))
 	}
 	var cmid impart.CMID
 	if it.Kind == impart.KindRecall {
@@ -111,11 +111,29 @@ func (c *Chat) refusedItem(ctx context.Context, conv impart.ConvID, o order) (ou
 	if err != nil {
 		return outcome{}, c.worded(conv, err)
 	}
-	return outcome{sent: []impart.CMID{cmid}}, c.worded(it.Conv, c.Dismiss(ctx, it.CMID))
+	return outcome{say: named(&it) + " is sent again" + rest, sent: []impart.CMID{cmid}}, c.worded(it.Conv, c.Dismiss(ctx, it.CMID))
 }
 
+// named is an item in an answer about it: nobody has to guess which one was meant.
+func named(it *client.Item) string {
+	const most = 40
+	if it.Kind == impart.KindRecall {
+		return fmt.Sprintf("%s (recall of %d)", shortRef(it.CMID), it.Target)
+	}
+	return fmt.Sprintf("%s (%s)", shortRef(it.CMID), cut(plain(it.Body), most))
+}
+
+// standing is what is said of one item and of several.
+type standing struct{ one, several string }
+
+var (
+	waiting = standing{"waits", "wait"}
+	refused = standing{"was refused", "were refused"}
+)
+
 // choose finds the item whose cmid ends with ref, or the newest of the conversation.
-func choose(list []client.Item, conv impart.ConvID, ref, what string) (client.Item, error) {
+// rest says how many more there were to choose from; "" for none.
+func choose(list []client.Item, conv impart.ConvID, ref string, what standing) (it client.Item, rest string, err error) {
 	var found []client.Item
 	for _, it := range list {
 		if ref != "" && strings.HasSuffix(string(it.CMID), ref) || ref == "" && it.Conv == conv {
@@ -124,13 +142,17 @@ func choose(list []client.Item, conv impart.ConvID, ref, what string) (client.It
 	}
 	switch {
 	case len(found) == 0 && ref == "":
-		return client.Item{}, fmt.Errorf("nothing of %s %s", plain(string(conv)), what)
+		return it, "", fmt.Errorf("nothing of %s %s", plain(string(conv)), what.one)
 	case len(found) == 0:
-		return client.Item{}, fmt.Errorf("nothing that %s ends with %s", what, plain(ref))
+		return it, "", fmt.Errorf("nothing that %s ends with %s", what.one, plain(ref))
 	case len(found) > 1 && ref != "":
-		return client.Item{}, fmt.Errorf("%d items end with %s: give more of the cmid", len(found), plain(ref))
+		return it, "", fmt.Errorf("%d items end with %s: give more of the cmid", len(found), plain(ref))
+	case len(found) == 2:
+		rest = "; 1 more " + what.one
+	case len(found) > 2:
+		rest = fmt.Sprintf("; %d more %s", len(found)-1, what.several)
 	}
-	return found[len(found)-1], nil
+	return found[len(found)-1], rest, nil
 }
 
 // who asks the server for everybody who may see a message.

@@ -73,6 +73,38 @@ func TestARefusalIsAFailureOfItsOwn(t *testing.T) {
 	})
 }
 
+// Of several, the newest is taken, and the answer says which.
+func TestTheNewestIsTakenAndNamed(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		long := strings.Repeat("x", 70_000)
+		out, err := ana.pipe("1"+long+"\n2"+long+"\n3"+long+"\n", time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "3 refused") {
+			t.Fatalf("the error is %v", err)
+		}
+		var refs []string
+		for line := range strings.Lines(out) {
+			refs = append(refs, strings.TrimSuffix(strings.Fields(line)[2], ":"))
+		}
+		out, err = ana.pipe("/retry\n", time.Minute)
+		if err == nil {
+			t.Error("what is refused again is no failure")
+		}
+		has(t, out, refs[2]+" (3xxx", "…) is sent again; 2 more were refused\n")
+		out, err = ana.pipe("/dismiss\n/dismiss "+refs[0]+"\n/dismiss\n", time.Minute)
+		must(t, err)
+		has(t, out, " (3xxx", " is forgotten; 2 more were refused\n", refs[0]+" (1xxx", " is forgotten\n", refs[1]+" (2xxx", " is forgotten\n")
+		ana.link.Off()
+		out, _ = ana.pipe("one\ntwo\n/cancel\n", time.Second)
+		has(t, out, " (two) was taken back before it was stored; 1 more waits\n")
+		out, err = ana.pipe("/nothing\n/cancel\n", time.Second)
+		has(t, out, " (one) was taken back before it was stored\n")
+		if err == nil || err.Error() != "1 line not taken" {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
 func TestLinesThatAreNoGoodDoNotStopTheOthers(t *testing.T) {
 	story(t, func(t *testing.T, w *city) {
 		out, err := w.person("u-ana").pipe("/etc/passwd\na\x00b\n/open c-ab\n/recall 9\n/read 9\none\n", time.Minute)
@@ -215,8 +247,11 @@ func TestFollowOnANewStoreLeavesNothingOut(t *testing.T) {
 		ana := w.person("u-ana")
 		_, err := ana.pipe("m1\nm2\nm3\n", time.Minute)
 		must(t, err)
-		f := &follower{Chat: w.person("u-ben").start()}
+		ben := w.person("u-ben")
+		ben.link.Off()
+		f := &follower{Chat: ben.start()}
 		must(t, f.begin(t.Context(), Since{Last: 1}))
+		ben.link.On()
 		must(t, f.WaitOnline(t.Context()))
 		must(t, f.begin(t.Context(), f.since))
 		if f.after != 0 {

@@ -56,6 +56,7 @@ type model struct {
 	focused  bool
 	say      string // the answer to the last order
 	bad      bool   // it is an error
+	turned   int    // rows of it that were read and are above the screen
 	now      time.Time
 	typed    time.Time // when we last told that we type
 	polled   time.Time

@@ -20,13 +20,13 @@ type order struct {
 // words are the orders, the same on the screen and in a script.
 var words = []struct{ word, arg, help string }{
 	{"recall", "SEQ", "take back a stored message, for everybody"},
-	{"cancel", "[#REF]", "take back a message that waits, the newest if none is named; recalled if it was stored after all"},
+	{"cancel", "[#REF]", "take back a waiting message: the newest, or this one"},
 	{"read", "[SEQ]", "say that you have read up to here"},
-	{"who", "SEQ", "who has a message: on how many devices, and read by whom"},
-	{"retry", "[#REF]", "send a refused message again, as a new one"},
-	{"dismiss", "[#REF]", "forget a refused message"},
+	{"who", "SEQ", "on how many devices a message is, and who has read it"},
+	{"retry", "[#REF]", "send a refused message again: the newest, or this one"},
+	{"dismiss", "[#REF]", "forget a refused message: the newest, or this one"},
 	{"open", "CONV", "go to another conversation (screen only)"},
-	{"reconnect", "", "connect now, also after this device was taken over from elsewhere"},
+	{"reconnect", "", "connect now, also when this device was taken over"},
 	{"help", "", "list these"},
 	{"quit", "", "leave; what waits stays in the outbox"},
 }

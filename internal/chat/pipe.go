@@ -226,11 +226,18 @@ func (p *pipe) unfinished(why string) error {
 func (p *pipe) verdict() error {
 	switch {
 	case p.refused > 0 && p.bad > 0:
-		return fmt.Errorf("%d refused by the server, %d lines not taken", p.refused, p.bad)
+		return fmt.Errorf("%d refused by the server, %s not taken", p.refused, lines(p.bad))
 	case p.refused > 0:
 		return fmt.Errorf("%d refused by the server; impart chat --outbox lists what was, /retry and /dismiss settle it", p.refused)
 	case p.bad > 0:
-		return fmt.Errorf("%d lines not taken", p.bad)
+		return fmt.Errorf("%s not taken", lines(p.bad))
 	}
 	return nil
+}
+
+func lines(n int) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return fmt.Sprintf("%d lines", n)
 }

@@ -212,6 +212,64 @@ func TestARefusedMessageSaysWhatToDo(t *testing.T) {
 	})
 }
 
+// All of /help can be read: at a glance in a usual window, in pages in a small one.
+func TestHelpCanBeReadInEveryWindow(t *testing.T) {
+	m := painted(80, 18)
+	m.tell(Orders(), false)
+	shown := func() string { return colourless(m.View().Content) }
+	for _, w := range words {
+		has(t, shown(), "/"+w.word)
+	}
+	for height := 5; height < 24; height++ {
+		for _, width := range []int{20, 40, 80} {
+			m = painted(width, height)
+			m.tell(Orders(), false)
+			rows, _, _ := m.sayPages()
+			seen := ""
+			for turns := 0; ; turns++ {
+				seen += shown()
+				if !m.turnSay(true) {
+					break
+				}
+				if turns > len(rows) {
+					t.Fatalf("%d × %d: the pages do not end", width, height)
+				}
+			}
+			for _, row := range rows {
+				if !strings.Contains(seen, colourless(row)) {
+					t.Errorf("%d × %d: no page has %q", width, height, colourless(row))
+				}
+			}
+			for m.turnSay(false) {
+			}
+			has(t, shown(), "/recall")
+			if m.scroll != 0 {
+				t.Errorf("%d × %d: the log has moved", width, height)
+			}
+		}
+	}
+}
+
+// The keys turn the pages first, and are the log's again after the last.
+func TestPagesBeforeTheLog(t *testing.T) {
+	m := painted(80, 9)
+	m.tell(Orders(), false)
+	has(t, colourless(m.View().Content), "/recall", "PgDn: more")
+	m.Update(pageUp)
+	if m.scroll == 0 {
+		t.Error("there is no page above the first: the log should move")
+	}
+	m.scroll = 0
+	for range 20 {
+		m.Update(pageDn)
+	}
+	has(t, colourless(m.View().Content), "/quit", "PgUp: back")
+	m.Update(pageUp)
+	if view := colourless(m.View().Content); strings.Contains(view, "/quit") || m.scroll != 0 {
+		t.Errorf("the log has moved instead of the page:\n%s", view)
+	}
+}
+
 func TestTakenOverAndTakenBack(t *testing.T) {
 	story(t, func(t *testing.T, w *city) {
 		ana, copied := w.person("u-ana"), w.person("u-ana")

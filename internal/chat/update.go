@@ -73,6 +73,12 @@ func (m *model) key(key tea.KeyPressMsg) tea.Cmd {
 		return m.turn(1)
 	case "shift+tab", "ctrl+p":
 		return m.turn(-1)
+	case "pgup", "pgdown":
+		if m.turnSay(key.String() == "pgdown") {
+			return nil
+		}
+	}
+	switch key.String() {
 	case "pgup":
 		return m.scrollBy(max(1, m.logHeight()/2))
 	case "pgdown":
@@ -169,6 +175,7 @@ func (m *model) acted(msg actedMsg) tea.Cmd {
 
 // tell shows an answer until the next.
 func (m *model) tell(text string, bad bool) {
+	m.turned = 0
 	m.say, m.bad = strings.TrimRight(text, "\n"), bad
 	m.clampScroll()
 }

@@ -209,26 +209,6 @@ func (m *model) listRows(height int) []string {
 	return rows
 }
 
-// sayRows is the last answer; it never takes more than half of the screen.
-func (m *model) sayRows() []string {
-	if m.say == "" {
-		return nil
-	}
-	style := faint
-	if m.bad {
-		style = alert
-	}
-	var rows []string
-	for line := range strings.Lines(m.say) {
-		rows = append(rows, wrap(style.Render(plain(strings.TrimRight(line, "\n"))), max(m.width, 1), indent)...)
-	}
-	most := max(0, (m.height-2)/2)
-	if len(rows) > most && most > 0 {
-		rows = append(rows[:most-1], style.Render("…"))
-	}
-	return rows[:min(len(rows), most)]
-}
-
 // statusRow says what the connection is doing first, for a narrow screen cuts the rest.
 func (m *model) statusRow(w int) string {
 	s := m.sight.status
