@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -319,6 +320,44 @@ func TestNoMember(t *testing.T) {
 		}
 		check(t, list(false), "(NOT_MEMBER: ", "; then /retry)\n")
 		has(t, list(true), `"code":"NOT_MEMBER"`, `"advice":"`+once+`; then /retry"`)
+	})
+}
+
+// An operator sees no device that lags when a script has ended as it should.
+func TestAScriptLeavesNoLagBehind(t *testing.T) {
+	story(t, func(t *testing.T, w *city) {
+		ana := w.person("u-ana")
+		lag := func() map[impart.DeviceID]impart.Seq {
+			d, err := w.Logic.Delivery(t.Context(), ab, impart.Seq(len(w.log())))
+			must(t, err)
+			behind := map[impart.DeviceID]impart.Seq{}
+			for _, u := range d.Users {
+				for _, c := range u.Devices {
+					behind[c.Device] = d.Head - c.Delivered
+				}
+			}
+			return behind
+		}
+		_, err := ana.pipe("one\n", time.Minute)
+		must(t, err)
+		if got := lag(); !maps.Equal(got, map[impart.DeviceID]impart.Seq{"d-u-ana": 0}) {
+			t.Errorf("behind are %v", got)
+		}
+		// Another device of the user that is away holds a script up for a moment only.
+		away := w.person("u-ana")
+		away.cfg.Client.Device = "d-away"
+		c := away.start()
+		must(t, c.WaitOnline(t.Context()))
+		must(t, c.Close())
+		began := time.Now()
+		_, err = ana.pipe("two\nthree\n", time.Minute)
+		must(t, err)
+		if took := time.Since(began); took > 2*ackLong {
+			t.Errorf("it took %v", took)
+		}
+		if got := lag(); got["d-u-ana"] != 0 || got["d-away"] == 0 {
+			t.Errorf("behind are %v", got)
+		}
 	})
 }
 

@@ -13,13 +13,14 @@ import (
 
 // Pipe puts each line of in into the outbox (or carries out the order that it is)
 // and waits until everything in the outbox is stored, also what earlier runs have
-// left. It returns nil then.
+// left, and a moment longer for the server to know that this device has it. It
+// returns nil then.
 //
 // It is an error if a message was refused, a line was no good, timeout has passed
 // since the end of the input, the client has stopped for good by then, or ctx ended. What
 // is unsent then stays in the outbox, and the error says so.
 func (c *Chat) Pipe(ctx context.Context, in io.Reader, out *Lines, timeout time.Duration) error {
-	p := &pipe{Chat: c, out: out, owed: map[impart.CMID]bool{}, timeout: timeout}
+	p := &pipe{Chat: c, out: out, owed: map[impart.CMID]bool{}, told: map[impart.ConvID]impart.Seq{}, timeout: timeout}
 	left, err := c.Outbox(ctx)
 	if err != nil {
 		return err
@@ -30,6 +31,7 @@ func (c *Chat) Pipe(ctx context.Context, in io.Reader, out *Lines, timeout time.
 	if err := p.run(ctx, in); err != nil {
 		return err
 	}
+	p.waitAcked(ctx, p.told)
 	return p.verdict()
 }
 
@@ -38,10 +40,11 @@ type pipe struct {
 	*Chat
 	out     *Lines
 	timeout time.Duration
-	owed    map[impart.CMID]bool // in the outbox as far as we were told
-	unread  impart.Seq           // a read cursor that the server has yet to learn
-	full    string               // a line that found the outbox full
-	lines   <-chan string        // nil: no more
+	owed    map[impart.CMID]bool         // in the outbox as far as we were told
+	told    map[impart.ConvID]impart.Seq // the newest that was stored by this run
+	unread  impart.Seq                   // a read cursor that the server has yet to learn
+	full    string                       // a line that found the outbox full
+	lines   <-chan string                // nil: no more
 	late    <-chan time.Time
 	refused int
 	bad     int  // lines that were not taken
@@ -165,6 +168,8 @@ func (p *pipe) look(ctx context.Context) error {
 			delete(p.owed, n.settled.CMID)
 			if n.settled.Err != nil {
 				p.refused++
+			} else {
+				p.told[n.settled.Conv] = max(p.told[n.settled.Conv], n.settled.Seq)
 			}
 		}
 	}

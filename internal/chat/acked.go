@@ -1,0 +1,61 @@
+package chat
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/impart-im/impart"
+)
+
+// How long a run waits, once everything is stored, for its own acks.
+const (
+	ackTime  = 2 * time.Second        // at most, where the server is slow
+	ackLong  = 500 * time.Millisecond // for the user's devices together: others of them may be away
+	ackAgain = 50 * time.Millisecond  // between two questions
+)
+
+// waitAcked waits until the server knows that this device holds what it has sent:
+// told holds the newest seq of each conversation. Without it the last thing that
+// the server hears of a script is a message, and an operator sees a device that
+// lags for ever. It is a courtesy: what is stored is stored, and nothing fails.
+func (c *Chat) waitAcked(ctx context.Context, told map[impart.ConvID]impart.Seq) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, ackTime)
+	defer cancel()
+	for conv, seq := range told {
+		for {
+			all, err := c.ownDevicesHave(ctx, conv, seq)
+			if all || err != nil || time.Since(began) >= ackLong {
+				break
+			}
+			select {
+			case <-time.After(ackAgain):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// ownDevicesHave asks the server whether all devices of the user have an event. The
+// SDK does not say what this one has acknowledged, and the server counts devices.
+func (c *Chat) ownDevicesHave(ctx context.Context, conv impart.ConvID, seq impart.Seq) (bool, error) {
+	_, last := utf8.DecodeLastRuneInString(string(c.user))
+	after := c.user[:len(c.user)-last] // sorts before the user, and after nearly all who do
+	for {
+		page, err := c.Who(ctx, conv, seq, after)
+		if err != nil {
+			return false, err
+		}
+		for _, u := range page.Users {
+			if u.User == c.user {
+				return u.Devices > 0 && u.Delivered == u.Devices, nil
+			}
+			after = u.User
+		}
+		if !page.More || len(page.Users) == 0 || after > c.user {
+			return false, nil
+		}
+	}
+}
