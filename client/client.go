@@ -45,7 +45,7 @@ type Client struct {
 	typing      chan impart.ConvID
 	notes       notes
 
-	pingHeard atomic.Int64 // when the server last sent a WebSocket ping, in Unix ns
+	pingHeard atomic.Pointer[time.Time] // when the server last sent a WebSocket ping, by the clock that nobody sets; nil: never
 
 	mu      sync.Mutex // guards what follows
 	status  Status
@@ -117,7 +117,8 @@ func (c *Client) Reconnect() {
 	})
 }
 
-// WaitOnline returns once the client is connected and has caught up. The error is
+// WaitOnline returns once the client is connected and has caught up, but for
+// conversations that the server cannot read at present. The error is
 // why it will not come back by itself, or ctx's.
 func (c *Client) WaitOnline(ctx context.Context) error {
 	return c.wait(ctx, func(s Status) (bool, error) {

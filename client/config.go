@@ -28,7 +28,8 @@ type Config struct {
 	// Send before that writes for whoever that will be.
 	User impart.UserID
 	// Token gives a token for the next connection; it is asked before each one. An
-	// error is reported in the Status, and asked for again later. See [StaticToken].
+	// error is reported in the Status, and asked for again later. Nothing but Close ends
+	// its ctx: it bounds its own waits. See [StaticToken].
 	Token func(ctx context.Context) (string, error)
 	// Store is the path of the local store, a SQLite file that is created if it is
 	// not there. "" keeps it in memory: whatever is in the outbox dies with the client.

@@ -24,7 +24,10 @@ type Handler struct {
 	// Rewound says that the server's history has changed (a new epoch): the events
 	// of conv above after no longer hold. What takes their place comes to Event.
 	Rewound func(conv impart.ConvID, after impart.Seq)
-	// Settled says that an item of the outbox got its final answer.
+	// Settled says that an item of the outbox got its final answer, after it is on
+	// disk. It is told once: what it might have said when the process died is found
+	// with Outbox, Refused and Events. While more than a thousand calls wait for a slow
+	// application, nothing more is sent.
 	Settled func(Settled)
 	// Status says that the connection's state has changed.
 	Status func(Status)

@@ -146,7 +146,8 @@ func (c *Client) dial(ctx context.Context) (*websocket.Conn, error) {
 	socket, response, err := websocket.Dial(ctx, c.cfg.URL, &websocket.DialOptions{
 		HTTPClient: c.cfg.HTTPClient, Subprotocols: []string{wire.Subprotocol}, CompressionMode: websocket.CompressionDisabled,
 		OnPingReceived: func(context.Context, []byte) bool {
-			c.pingHeard.Store(time.Now().UnixNano())
+			at := time.Now()
+			c.pingHeard.Store(&at)
 			return true
 		},
 	})

@@ -192,5 +192,5 @@ func (s *session) redo(r *request) {
 
 // heardSince reports whether the server has shown life, by a frame or a ping.
 func (s *session) heardSince(t time.Time) bool {
-	return s.lastRead.After(t) || s.c.pingHeard.Load() > t.UnixNano()
+	return s.heard().After(t)
 }

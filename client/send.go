@@ -21,7 +21,8 @@ type Draft struct {
 	// Ext is a JSON object of up to 4 KiB that is stored and returned as it is; nil: none.
 	Ext []byte
 	// CMID names the message; "": a new one is made. An application that gives its own
-	// may call Send again with the same draft after a crash: it is taken once.
+	// may call Send again with the same draft after a crash: it is taken once. It has to
+	// be unique among the messages of all of the user's devices: counting is not enough.
 	CMID impart.CMID
 }
 

@@ -21,8 +21,10 @@ const (
 func (s *session) step() error {
 	at := time.Now()
 	s.looked = at
-	if err := s.giveUpLate(at); err != nil {
-		return err
+	if len(s.frames) == 0 { // after a slow write, the reply that is missing may be among them
+		if err := s.giveUpLate(at); err != nil {
+			return err
+		}
 	}
 	if !s.staleAt.IsZero() {
 		if at.Sub(s.staleAt) >= s.c.cfg.ReplyTimeout {
@@ -161,11 +163,15 @@ func (s *session) ping(at time.Time) {
 // pingAt is when silence has lasted for one and a half heartbeats: a server pings
 // an idle connection once in each.
 func (s *session) pingAt() time.Time {
-	heard := s.lastRead
-	if ping := time.Unix(0, s.c.pingHeard.Load()); ping.After(heard) {
-		heard = ping
+	return s.heard().Add(s.limits.Heartbeat * 3 / 2)
+}
+
+// heard is when the server last showed life, by a frame or a ping.
+func (s *session) heard() time.Time {
+	if ping := s.c.pingHeard.Load(); ping != nil {
+		return latest(*ping, s.lastRead)
 	}
-	return heard.Add(s.limits.Heartbeat * 3 / 2)
+	return s.lastRead
 }
 
 // nextLook is when something will be due if no frame comes. What was due when step

@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -45,6 +48,9 @@ func openStore(ctx context.Context, path string, user impart.UserID, device impa
 		if err != nil {
 			return nil, fmt.Errorf("client: the store %s: %w", path, err)
 		}
+		if err := makePrivate(absolute); err != nil {
+			return nil, fmt.Errorf("client: the store %s: %w", path, err)
+		}
 		source = (&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(absolute)}).String()
 	}
 	pragmas := url.Values{"_txlock": {"immediate"}, "_pragma": {
@@ -67,6 +73,20 @@ func openStore(ctx context.Context, path string, user impart.UserID, device impa
 	return s, nil
 }
 
+// makePrivate makes a new store's file one that only its owner can read; what
+// SQLite puts beside it follows. A file that is there is not even opened: closing
+// it would take the lock away that another client of this process has on it.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // prepare makes the tables of a new store, and checks what an older one says.
 func (s *store) prepare(ctx context.Context, user impart.UserID, device impart.DeviceID) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
@@ -77,6 +97,13 @@ func (s *store) prepare(ctx context.Context, user impart.UserID, device impart.D
 		switch version {
 		case schemaVersion:
 		case 0:
+			var others int
+			if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema").Scan(&others); err != nil {
+				return err
+			}
+			if others > 0 {
+				return errors.New("it is another program's database; give the client a file of its own")
+			}
 			if _, err := tx.Exec(schema); err != nil {
 				return fmt.Errorf("it is no store of a client, and cannot become one: %w", err)
 			}
