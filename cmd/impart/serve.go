@@ -113,8 +113,9 @@ func banner(c *config, url string, env streams) {
 		return
 	}
 	fmt.Fprintf(env.stderr, "\n  Impart is up. Open %s in a browser: two demo users are waiting to chat.\n"+
+		"  To see what a crash costs, kill this server, and no other, with:  kill -9 %d\n"+
 		"  Open dev login: anybody on this machine may sign in as anybody, and administer.\n"+
-		"  For real use set IM_AUTH_HMAC_SECRET, IM_AUTH_PUBLIC_KEY or IM_AUTH_JWKS_URL (impart serve --help).\n\n", url)
+		"  For real use set IM_AUTH_HMAC_SECRET, IM_AUTH_PUBLIC_KEY or IM_AUTH_JWKS_URL (impart serve --help).\n\n", url, os.Getpid())
 }
 
 // warnOfDisk says what the doctor says of a store in memory or on a network. It
