@@ -62,7 +62,7 @@ const maxViolations = 10
 // Violated reports something that must never be seen.
 func (b *Bench) Violated(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	b.Note("judge", "violated", "%s", text)
+	b.Note(judgeName, "violated", "%s", text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.seen.violated) < maxViolations {
@@ -186,6 +186,7 @@ func (b *Bench) run(check *Check) outcome {
 	defer cancel()
 	b.ctx = ctx
 	e := b.attempt(func() { check.Run(ctx, b) })
+	b.timeline.end()
 	b.cleanUp()
 	b.mu.Lock()
 	defer b.mu.Unlock()

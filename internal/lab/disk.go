@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/impart-im/impart/internal/lab/crashfs"
 )
 
@@ -35,6 +37,12 @@ func (d *Disk) Cut(mode crashfs.Mode, seed uint64) int {
 	return d.cutNoted(mode, cut)
 }
 
+// ArmCut prepares a cut at the nth change of the disk from now on.
+func (d *Disk) ArmCut(mode crashfs.Mode, seed uint64, nth int) error {
+	d.b.Note("disk", "armed", "the power is cut at change %d", nth)
+	return d.FS.ArmCut(mode, seed, nth)
+}
+
 // AwaitArmed waits for a cut that [crashfs.FS.ArmCut] has prepared.
 func (d *Disk) AwaitArmed(mode crashfs.Mode) int {
 	cut, err := d.AwaitCut(d.b.ctx)
@@ -48,14 +56,20 @@ func (d *Disk) cutNoted(mode crashfs.Mode, cut crashfs.Cut) (pages int) {
 			pages += n
 		}
 	}
-	d.b.Note("disk", "cut", "%s: %d pages dropped, %d kept", mode, pages, cut.PagesKept)
+	d.b.Note("disk", "cut", "power cut, %s: %s dropped, %d kept", mode, Plural(pages, "unflushed page"), cut.PagesKept)
 	return pages
 }
 
 // Fault sets what the disk does wrong from now on.
 func (d *Disk) Fault(f crashfs.Faults) {
 	d.b.Must(d.SetFaults(f))
-	d.b.Note("disk", "faults", "%+v", f)
+	if f == (crashfs.Faults{}) {
+		d.b.Note("disk", "healed", "a good disk")
+		return
+	}
+	text, err := json.Marshal(f)
+	d.b.Must(err)
+	d.b.Note("disk", "faults", "%s", text)
 }
 
 // Counted is what the disk has done so far.

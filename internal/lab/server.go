@@ -35,6 +35,7 @@ type Server struct {
 
 	mu     sync.Mutex // guards what follows
 	proc   *process.Process
+	told   chan struct{} // closed when all that has struck proc is on the timeline
 	addr   string
 	starts int
 }
@@ -87,12 +88,23 @@ func (s *Server) TryStart(env ...string) error {
 	began := time.Now()
 	p, err := process.Start(s.b.ctx, process.Config{Binary: s.b.Binary, Env: all, Dir: s.dir, Log: log, MaxFiles: s.MaxFiles})
 	if err != nil {
-		s.b.Note(s.name, "failed", "%v", err)
+		s.b.Note(s.name, "failed", "%s", clip(err.Error()))
 		return err
 	}
-	s.proc, s.addr = p, p.Addr()
-	s.b.Note(s.name, "started", "pid %d on %s after %d ms %s", p.PID(), p.Addr(), time.Since(began).Milliseconds(), strings.Join(env, " "))
+	s.proc, s.addr, s.told = p, p.Addr(), make(chan struct{})
+	s.b.Note(s.name, "started", "%s", strings.Join(slices.Concat(
+		[]string{fmt.Sprintf("pid %d on %s after %d ms", p.PID(), p.Addr(), time.Since(began).Milliseconds())}, s.env, env), " "))
+	go s.tellStrikes(log, p, s.told)
 	return nil
+}
+
+// ended waits until the process is over and what has struck it is told.
+func (s *Server) ended(p *process.Process) {
+	s.mu.Lock()
+	told := s.told
+	s.mu.Unlock()
+	<-p.Done()
+	<-told
 }
 
 // Restart kills the process as a crash does and starts another one.
@@ -108,6 +120,7 @@ func (s *Server) Kill() {
 		return
 	}
 	p.Kill()
+	s.ended(p)
 	s.b.Note(s.name, "killed", "SIGKILL, exit code %d", p.ExitCode())
 }
 
@@ -127,6 +140,7 @@ func (s *Server) Exit(within time.Duration) int {
 	p := s.Process()
 	select {
 	case <-p.Done():
+		s.ended(p)
 		s.b.Note(s.name, "ended", "exit code %d", p.ExitCode())
 	case <-time.After(within):
 	case <-s.b.ctx.Done():
@@ -156,6 +170,7 @@ func (s *Server) end() {
 		return
 	}
 	p.Kill()
+	s.ended(p)
 	logs, _ := filepath.Glob(filepath.Join(s.b.Dir, s.name+"-*.log"))
 	for _, name := range logs {
 		text, _ := os.ReadFile(name)
@@ -266,9 +281,19 @@ func (s *Server) membership(method string, conv impart.ConvID, user impart.UserI
 
 // Post carries out a request of a user over HTTP and reads the answer into out.
 func (s *Server) Post(user impart.UserID, path string, body, out any) error {
-	text, err := s.call(http.MethodPost, path, body, "Authorization", "Bearer dev:"+string(user))
-	if err != nil || out == nil {
+	asked, err := json.Marshal(body, json.Deterministic(true))
+	if err != nil {
 		return err
+	}
+	s.b.Note(string(user), "post", "%s %s", path, clip(string(asked)))
+	text, err := s.call(http.MethodPost, path, body, "Authorization", "Bearer dev:"+string(user))
+	if err != nil {
+		s.b.Note(string(user), "refused", "%s", clip(err.Error()))
+		return err
+	}
+	s.b.Note(string(user), "answered", "%s", clip(string(text)))
+	if out == nil {
+		return nil
 	}
 	return json.Unmarshal(text, out)
 }

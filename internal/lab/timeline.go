@@ -20,11 +20,15 @@ type Moment struct {
 	Text string `json:"text,omitempty"`
 }
 
+// judgeName is who finds violations.
+const judgeName = "judge"
+
 // timelineName is the file of moments in the folder of a run of a check.
 const timelineName = "timeline.jsonl"
 
-// maxMoments bounds the file: a load test is not told in full.
-const maxMoments = 20_000
+// maxMoments bounds the file, of each word apart: a load is not told in full, and
+// hides no kill or power cut that comes after it.
+const maxMoments = 4_000
 
 // timeline writes down what happens, as it happens.
 type timeline struct {
@@ -33,7 +37,8 @@ type timeline struct {
 	mu    sync.Mutex // guards what follows
 	file  *os.File
 	out   *bufio.Writer
-	count int
+	count map[string]int // of each word
+	over  bool           // the check has ended: what is torn down is no part of its story
 	err   error
 }
 
@@ -42,14 +47,17 @@ func newTimeline(dir string) (*timeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &timeline{began: time.Now(), file: f, out: bufio.NewWriter(f)}, nil
+	return &timeline{began: time.Now(), file: f, out: bufio.NewWriter(f), count: map[string]int{}}, nil
 }
 
 func (t *timeline) add(who, what, text string) {
 	m := Moment{MS: time.Since(t.began).Milliseconds(), Who: who, What: what, Text: text}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.count++; t.count > maxMoments || t.err != nil {
+	if t.over && who != judgeName {
+		return
+	}
+	if t.count[what]++; t.count[what] > maxMoments || t.err != nil {
 		return
 	}
 	line, err := json.Marshal(m)
@@ -57,6 +65,13 @@ func (t *timeline) add(who, what, text string) {
 		_, err = t.out.Write(append(line, '\n'))
 	}
 	t.err = err
+}
+
+// end is called when the check has ended; only the judge is heard from then on.
+func (t *timeline) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
 }
 
 func (t *timeline) close() error {

@@ -57,11 +57,13 @@ func (l *Link) Cut(how End) {
 	l.end(how, func(c *Counts) { c.Cut++ })
 }
 
-// end closes both connections once, and counts that if there is something to count.
+// end closes both connections once. With a count it is the proxy's doing: that is
+// counted and told.
 func (l *Link) end(how End, count func(*Counts)) {
 	l.ending.Do(func() {
 		if count != nil {
 			l.proxy.count(count)
+			l.proxy.say("cut")
 		}
 		close(l.over)
 		for _, conn := range l.ends {

@@ -104,6 +104,7 @@ type Proxy struct {
 	refuse bool
 	links  []*Link
 	counts Counts
+	tell   func(what string)
 }
 
 // New relays from a free port of this machine to target(), which is asked anew
@@ -156,6 +157,24 @@ func (p *Proxy) count(add func(*Counts)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	add(&p.counts)
+}
+
+// Notify lets f hear of each link that the proxy cuts ("cut"), and of each connection
+// that it refuses ("refused") or has no server for ("unreached"). f is called by the
+// goroutines of the proxy, and not after [Proxy.Close].
+func (p *Proxy) Notify(f func(what string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tell = f
+}
+
+func (p *Proxy) say(what string) {
+	p.mu.Lock()
+	tell := p.tell
+	p.mu.Unlock()
+	if tell != nil {
+		tell(what)
+	}
 }
 
 // Shape sets how all links relay in a direction from now on, those to come too.
@@ -227,6 +246,7 @@ func (p *Proxy) relay(client net.Conn) {
 	}
 	p.mu.Unlock()
 	if refuse {
+		p.say("refused")
 		drop(client)
 		return
 	}
@@ -235,6 +255,7 @@ func (p *Proxy) relay(client net.Conn) {
 	server, err := p.dial(ctx)
 	if err != nil {
 		p.count(func(c *Counts) { c.Unreached++ })
+		p.say("unreached")
 		drop(client)
 		return
 	}

@@ -202,12 +202,18 @@ func TestOneLinkAlone(t *testing.T) {
 		hearsNothing(t, server)
 		say(t, client2, "b")
 		hears(t, server2, "b", 0)
+		told := make(chan string, 2)
+		p.Notify(func(what string) { told <- what })
+		links[1].Cut(Fin)
 		links[1].Cut(Fin)
 		if _, err := client2.Read(make([]byte, 1)); err != io.EOF {
 			t.Error(err)
 		}
 		<-links[1].Done()
 		synctest.Wait()
+		if len(told) != 1 || <-told != "cut" {
+			t.Errorf("%d cuts told", len(told))
+		}
 		if len(p.Links()) != 1 {
 			t.Error("the link that was cut is still there")
 		}
@@ -234,6 +240,8 @@ func TestRefusedAndUnreached(t *testing.T) {
 		l := &pipes{calls: make(chan net.Conn), closed: make(chan struct{})}
 		p := Serve(1, l, func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() })
 		defer p.Close()
+		var told []string
+		p.Notify(func(what string) { told = append(told, what) })
 		for _, refuse := range []bool{true, false} {
 			p.Refuse(refuse)
 			client, proxy := net.Pipe()
@@ -245,6 +253,9 @@ func TestRefusedAndUnreached(t *testing.T) {
 		synctest.Wait()
 		if got := p.Counts(); got.Refused != 1 || got.Unreached != 1 || got.Links != 0 {
 			t.Errorf("%+v", got)
+		}
+		if !slices.Equal(told, []string{"refused", "unreached"}) {
+			t.Errorf("told %v", told)
 		}
 	})
 }

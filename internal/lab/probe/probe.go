@@ -35,6 +35,7 @@ type Conn struct {
 	more  chan struct{} // closed and replaced when something was heard
 	rid   int
 	err   error // why it ended
+	cut   bool  // by Close
 }
 
 // maxFrame is above every frame that a server may send.
@@ -61,7 +62,7 @@ func (c *Conn) read() {
 	for {
 		_, text, err := c.ws.Read(context.Background())
 		if err != nil {
-			c.note("lost", err.Error())
+			c.noteEnd(err)
 			c.mu.Lock()
 			c.err = fmt.Errorf("probe: the connection ended: %w", err)
 			close(c.more)
@@ -82,8 +83,23 @@ func (c *Conn) read() {
 	}
 }
 
+// noteEnd tells how the connection ended: the device's own doing is no loss.
+func (c *Conn) noteEnd(err error) {
+	c.mu.Lock()
+	cut := c.cut
+	c.mu.Unlock()
+	if cut {
+		c.note("closed", "by the device")
+		return
+	}
+	c.note("lost", err.Error())
+}
+
 // Close cuts the connection without a goodbye, as a dead phone does.
 func (c *Conn) Close() {
+	c.mu.Lock()
+	c.cut = true
+	c.mu.Unlock()
 	_ = c.ws.CloseNow()
 	<-c.done
 }

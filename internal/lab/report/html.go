@@ -55,13 +55,17 @@ type row struct {
 // runView is one run of a check: its lanes and, below them, its moments.
 type runView struct {
 	Name, Note, Observed string
-	Good                 bool // as it should be
-	Violated             []string
-	Lanes                []lane
-	Moments              []lab.Moment
-	Left                 int // moments that are only in the file
-	Seconds              float64
-	Logs                 []string // names under the folder of the run
+	Twin                 bool
+	Guard                string // of a twin: what is off
+	// Word is what is made of this run alone: held or failed, of a twin caught or not
+	// caught, or not run. Kind is its colour, Why the reason if it is not as it should be.
+	Word, Kind, Why string
+	Violated        []string
+	Lanes           []lane
+	Moments         []lab.Moment
+	Left            int // moments that are only in the file
+	Seconds         float64
+	Logs            []string // names under the folder of the run
 }
 
 // lane is what one process or client did, as dots along the time.
@@ -78,7 +82,7 @@ type dot struct {
 
 // Bounds of what the page holds of one run; the rest is in the file.
 const (
-	maxShown = 300 // moments of a kind that comes by the hundred
+	maxShown = 300 // moments of one kind
 	maxTitle = 80  // characters that a dot tells
 )
 
@@ -91,23 +95,45 @@ func newView(dir string, r *lab.Result) (*view, error) {
 		if err != nil {
 			return nil, err
 		}
-		honest.Name, honest.Observed, honest.Note, honest.Good = "honest", c.Observed, c.Why, c.Verdict == lab.Pass
+		honest.Name, honest.Observed = "honest", c.Observed
+		honest.Word, honest.Kind, honest.Why = honestVerdict(c)
 		out.Runs = append(out.Runs, *honest)
 		for _, t := range c.Twins {
 			twin, err := newRunView(dir, c.ID, t.Sabotage)
 			if err != nil {
 				return nil, err
 			}
-			twin.Name, twin.Note, twin.Good = "twin "+t.Sabotage, t.What, t.Caught
+			twin.Name, twin.Guard, twin.Note, twin.Twin = "twin "+t.Sabotage, t.Sabotage, t.What, true
 			twin.Observed, twin.Violated = t.Observed, t.Violated
-			if t.Why != "" {
-				twin.Note += ": " + t.Why
-			}
+			twin.Word, twin.Kind, twin.Why = twinVerdict(c, t)
 			out.Runs = append(out.Runs, *twin)
 		}
 		v.Rows = append(v.Rows, out)
 	}
 	return v, nil
+}
+
+// honestVerdict is what is made of the honest run alone: a check may also fail by
+// its twins, which run only when nothing was violated.
+func honestVerdict(c *lab.CheckResult) (word, kind, why string) {
+	bit := len(c.Bit) > 0 && !slices.ContainsFunc(c.Bit, func(b lab.Bite) bool { return b.Times <= 0 })
+	switch {
+	case c.Verdict == lab.Pass, len(c.Twins) > 0 && bit:
+		return "held", "PASS", ""
+	case c.Verdict == lab.NotRun:
+		return "not run", "NOT_RUN", c.Why
+	}
+	return "failed", "FAIL", c.Why
+}
+
+func twinVerdict(c *lab.CheckResult, t lab.TwinResult) (word, kind, why string) {
+	switch {
+	case t.Caught:
+		return "caught", "caught", ""
+	case c.Verdict == lab.NotRun:
+		return "not run", "NOT_RUN", t.Why
+	}
+	return "not caught", "FAIL", t.Why
 }
 
 func newRunView(dir, check, sabotage string) (*runView, error) {
@@ -148,27 +174,30 @@ func newRunView(dir, check, sabotage string) (*runView, error) {
 	return v, nil
 }
 
-// choose leaves out what is in the middle of a long run: frames and the like. What
-// started, ended, broke or was hinted is all shown.
+// choose leaves out what is in the middle of a long run, of each kind apart: what
+// seldom happens is all shown.
 func choose(moments []lab.Moment) (shown []lab.Moment) {
-	common := 0
+	all, nth := map[string]int{}, map[string]int{}
 	for _, m := range moments {
-		if k := kind(m.What); k == "act" || k == "done" {
-			common++
-		}
+		all[group(m)]++
 	}
-	nth := 0
 	for _, m := range moments {
-		if k := kind(m.What); k == "act" || k == "done" {
-			if nth++; nth > maxShown/2 && nth <= common-maxShown/2 {
-				continue
-			}
+		g := group(m)
+		if nth[g]++; nth[g] > maxShown/2 && nth[g] <= all[g]-maxShown/2 {
+			continue
 		}
-		if len(shown) < 10*maxShown {
-			shown = append(shown, m)
-		}
+		shown = append(shown, m)
 	}
 	return shown
+}
+
+// group is what is thinned out together: strikes may come by the thousand, and
+// hide no kill.
+func group(m lab.Moment) string {
+	if m.What == "struck" {
+		return m.What
+	}
+	return kind(m.What)
 }
 
 func title(m lab.Moment) string {
@@ -179,11 +208,12 @@ func title(m lab.Moment) string {
 // kind is the colour of a moment.
 func kind(what string) string {
 	switch what {
-	case "killed", "ended", "paused", "failed", "lost", "cut", "faults", "violated", "error", "bye", "set", "waiting", "put", "delete":
+	case "killed", "ended", "paused", "failed", "lost", "cut", "faults", "violated", "error", "bye", "set", "waiting",
+		"struck", "shaped", "refusing", "refused", "unreached":
 		return "bad"
-	case "started", "resumed", "welcome", "subbed", "mounted", "online":
+	case "started", "resumed", "welcome", "subbed", "mounted", "online", "healed":
 		return "up"
-	case "sent", "acked", "event", "synced", "pulled", "handled", "settled":
+	case "sent", "answered", "acked", "event", "synced", "pulled", "handled", "settled":
 		return "done"
 	case "hint", "overflow":
 		return "hint"
