@@ -39,6 +39,7 @@ func (r *Run) operate(s *Step) error {
 	case Raise:
 		epoch, err := r.world.RaiseEpoch(r.ctx)
 		if err != nil {
+			r.tape.MayEpoch()
 			return r.unlessDead(err)
 		}
 		r.tape.Epoch(epoch)

@@ -153,14 +153,19 @@ func (p *phone) send(conv impart.ConvID, cmid impart.CMID, body string) error {
 	return nil
 }
 
-// recall takes a message back that this device's user has sent. Where the store
-// does not hold it there is nothing to do.
+// recall takes a message of this device's user back. Where the store does not
+// hold it there is nothing to do.
 func (p *phone) recall(conv impart.ConvID, target impart.CMID) error {
-	seq, _, ok := p.run.tape.Placed(p.User, target)
-	if !ok {
-		return nil
+	events, err := p.client.Events(p.run.ctx, conv, 0, 10_000)
+	if err != nil {
+		return err
 	}
-	return p.recallAt(conv, seq, target)
+	for _, ev := range events {
+		if ev.Sender == p.User && ev.CMID == target {
+			return p.recallAt(conv, ev.Seq, target)
+		}
+	}
+	return nil
 }
 
 func (p *phone) recallAt(conv impart.ConvID, seq impart.Seq, target impart.CMID) error {

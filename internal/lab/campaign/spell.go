@@ -121,7 +121,7 @@ func (r *Run) unheard(p *phone, s *Step) error {
 		if err := p.cancel(s.CMID); err != nil {
 			return err
 		}
-	} else if err := other.recallUnheard(s.Conv, s.CMID); err != nil {
+	} else if err := other.recall(s.Conv, s.CMID); err != nil {
 		return err
 	}
 	if err := r.pass(14); err != nil {
@@ -130,21 +130,6 @@ func (r *Run) unheard(p *phone, s *Step) error {
 	// The answer to the resend comes first, and does not know of the recall.
 	p.net.Lose("synced", "pulled")
 	return r.pass(24)
-}
-
-// recallUnheard recalls a message of the same user's other device, where this one
-// holds it.
-func (p *phone) recallUnheard(conv impart.ConvID, target impart.CMID) error {
-	events, err := p.client.Events(p.run.ctx, conv, 0, 10_000)
-	if err != nil {
-		return err
-	}
-	for _, ev := range events {
-		if ev.Sender == p.User && ev.CMID == target {
-			return p.recallAt(conv, ev.Seq, target)
-		}
-	}
-	return nil
 }
 
 // stuck: a device takes nothing while more is pushed to it than may wait (D15,

@@ -27,6 +27,9 @@ func NewAttempts() *Attempts {
 // when the cursor moves.
 func (a *Attempts) Acked(conv impart.ConvID) { a.acks[conv]++ }
 
+// Anew forgets what was counted: a raised epoch has taken the cursors back.
+func (a *Attempts) Anew() { *a = *NewAttempts() }
+
 // Pushed counts a push to a device.
 func (a *Attempts) Pushed(t *Tape, device string, conv impart.ConvID, seq impart.Seq) {
 	at := place{conv, seq}

@@ -87,6 +87,7 @@ type era struct {
 	epochs []impart.Epoch
 	logs   map[impart.ConvID][]impart.Event // as they were at its end
 	before map[impart.ConvID]impart.Seq     // how much of them was there at its beginning
+	unsure bool                             // an epoch may have been raised in it that nobody was told of
 }
 
 // call is something else that was asked of the server: a membership, or a look
@@ -282,6 +283,13 @@ func (t *Tape) Epoch(epoch impart.Epoch) {
 	defer t.mu.Unlock()
 	now := t.eras[len(t.eras)-1]
 	now.epochs = append(now.epochs, epoch)
+}
+
+// MayEpoch writes down that the epoch was perhaps raised: there was no answer.
+func (t *Tape) MayEpoch() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last().unsure = true
 }
 
 // Ends closes the present era: its logs are now as given.

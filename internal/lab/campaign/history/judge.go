@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -255,10 +256,8 @@ func (t *Tape) judgeSights() {
 	for k, got := range t.sights {
 		var in *era
 		for _, e := range t.eras {
-			for _, epoch := range e.epochs {
-				if epoch == k.epoch {
-					in = e
-				}
+			if slices.Contains(e.epochs, k.epoch) || in == nil && e.unsure && k.epoch > e.epochs[0] {
+				in = e
 			}
 		}
 		if in == nil {

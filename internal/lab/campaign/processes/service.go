@@ -166,8 +166,11 @@ func (f *Field) dropObserver(o *observer) {
 		case *wire.Synced:
 			f.tape.Saw(o.user, frame.Page.Epoch, frame.Page.Events...)
 		case *wire.Hint:
-			if frame.Why == wire.WhyRetry {
+			switch frame.Why {
+			case wire.WhyRetry:
 				attempts.Hinted(f.tape, name, frame.Conv)
+			case wire.WhyResume:
+				attempts.Anew()
 			}
 		}
 	}

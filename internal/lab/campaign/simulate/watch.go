@@ -69,6 +69,9 @@ func (n *net) look(f world.Frame, fate world.Fate) {
 			tape.Saw(user, frame.Pulled.Epoch, frame.Pulled.Convs[i].Events...)
 		}
 	case *wire.Hint:
+		if frame.Why == wire.WhyResume {
+			n.attempts.Anew()
+		}
 		if frame.Why != wire.WhyRetry {
 			return
 		}
