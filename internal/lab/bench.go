@@ -35,11 +35,12 @@ type Bench struct {
 // Sabotaged reports whether the run is the twin of that name.
 func (b *Bench) Sabotaged(name string) bool { return b.Sabotage.Name == name }
 
-// Saw says in one line what was observed; the last call counts.
+// Saw says in one line what was observed; the last call counts. As in all texts here,
+// "%d row(s)" becomes "1 row" or "3 rows".
 func (b *Bench) Saw(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seen.observed = fmt.Sprintf(format, args...)
+	b.seen.observed = sentence(format, args...)
 }
 
 // Bit counts that something broke: "exit code 137", "pushes dropped". Each that
@@ -61,7 +62,7 @@ const maxViolations = 10
 
 // Violated reports something that must never be seen.
 func (b *Bench) Violated(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := sentence(format, args...)
 	b.Note(judgeName, "violated", "%s", text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +81,7 @@ func (b *Bench) Wants(ok bool, format string, args ...any) {
 // Note puts a moment on the timeline: who (a process or client), what (one word),
 // and a text.
 func (b *Bench) Note(who, what, format string, args ...any) {
-	b.timeline.add(who, what, fmt.Sprintf(format, args...))
+	b.timeline.add(who, what, sentence(format, args...))
 }
 
 // ended is what ends a run early, through panic and recover within this package.
@@ -98,7 +99,7 @@ func (b *Bench) Must(err error) {
 }
 
 // Broken ends the run: the check could not be carried out.
-func (b *Bench) Broken(format string, args ...any) { b.Must(fmt.Errorf(format, args...)) }
+func (b *Bench) Broken(format string, args ...any) { b.Must(errors.New(sentence(format, args...))) }
 
 // NotRun ends the run because this machine lacks what it needs. A reason is
 // needed: without one the check fails.

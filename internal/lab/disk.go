@@ -56,7 +56,7 @@ func (d *Disk) cutNoted(mode crashfs.Mode, cut crashfs.Cut) (pages int) {
 			pages += n
 		}
 	}
-	d.b.Note("disk", "cut", "power cut, %s: %s dropped, %d kept", mode, Plural(pages, "unflushed page"), cut.PagesKept)
+	d.b.Note("disk", "cut", "power cut, %s: %d unflushed page(s) dropped, %d kept", mode, pages, cut.PagesKept)
 	return pages
 }
 

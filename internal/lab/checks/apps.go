@@ -95,13 +95,13 @@ func appStory(ctx context.Context, b *lab.Bench) {
 	cuts := net.Counts().Cut
 	b.Bit("links cut", cuts)
 	settled := b.Eventually(15*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= messages })
-	b.Wants(settled, "%d of %d messages are stored", s.Number("SELECT count(*) FROM events"), messages)
+	b.Wants(settled, "%d of %d message(s) stored", s.Number("SELECT count(*) FROM events"), messages)
 	if !b.Sabotaged(lab.AppInMemory.Name) { // which has nothing left to commit
 		b.Bit("commits failed", s.Struck(fault.BeforeCommit))
 	}
 	complete := settled && reader.Reaches(15*time.Second, ab, messages) && writer.Reaches(15*time.Second, ab, messages)
 	judgeApps(ctx, b, s, messages, writer, reader)
-	b.Saw("%d cuts, %d rows for %d messages, both apps complete: %v, outbox %d",
+	b.Saw("%d cut(s), %d row(s) for %d message(s), both apps complete: %v, outbox %d",
 		cuts, s.Number("SELECT count(*) FROM events"), messages, complete, writer.Outbox())
 }
 
@@ -111,7 +111,7 @@ func appStory(ctx context.Context, b *lab.Bench) {
 func judgeApps(ctx context.Context, b *lab.Bench, s *lab.Server, messages int, all ...*lab.App) {
 	var log []rows.Event
 	s.Look(func(db *rows.DB) (err error) { log, err = db.Events(ctx, ab); return err })
-	b.Wants(len(log) == messages, "%d rows for %d messages", len(log), messages)
+	b.Wants(len(log) == messages, "%d row(s) for %d message(s)", len(log), messages)
 	checkLog(ctx, b, s)
 	last := map[impart.UserID]int{}
 	for _, e := range log {
@@ -143,7 +143,7 @@ func judgeHandled(b *lab.Bench, a *lab.App, log []rows.Event) {
 		next = l.Seq + 1
 	}
 	b.Wants(int(next) == len(log)+1, "%s was given the events up to %d of %d", a.Name, next-1, len(log))
-	b.Wants(again <= a.Kills(), "%s was given %d events again and was killed %d times", a.Name, again, a.Kills())
+	b.Wants(again <= a.Kills(), "%s was given %d event(s) again and was killed %d time(s)", a.Name, again, a.Kills())
 }
 
 func lostAcks(ctx context.Context, b *lab.Bench) {
@@ -167,8 +167,8 @@ func lostAcks(ctx context.Context, b *lab.Bench) {
 	took := time.Since(began)
 	b.Bit("acks lost", s.Struck(fault.Ack))
 	n := len(reader.Handled(ab))
-	b.Wants(n == messages, "the app was given %d events instead of %d", n, messages)
-	b.Saw("%d acks lost, cursor moved by them: %v, at the head %d ms after the network healed; %d events given for %d",
+	b.Wants(n == messages, "the app was given %d event(s) instead of %d", n, messages)
+	b.Saw("%d ack(s) lost, cursor moved by them: %v, at the head %d ms after the network healed; %d event(s) given for %d",
 		s.Struck(fault.Ack), moved, took.Milliseconds(), n, messages)
 }
 
@@ -183,7 +183,7 @@ func rolledBackPhone(ctx context.Context, b *lab.Bench) {
 			phone.MustSend(ab, cmid("m", i), fmt.Sprint("message ", i))
 		}
 		reached := b.Eventually(15*time.Second, func() bool { return int(s.Cursor(ben, "d-1", ab)) == to })
-		b.Wants(reached, "the app has not acknowledged %d events", to)
+		b.Wants(reached, "the app has not acknowledged %d event(s)", to)
 	}
 	send(0, before)
 	reader.Kill()
@@ -199,12 +199,12 @@ func rolledBackPhone(ctx context.Context, b *lab.Bench) {
 	b.Wants(reader.Reaches(15*time.Second, ab, after), "the restored phone was not given everything")
 	got := b.Eventually(15*time.Second, func() bool { return len(reader.Handled(ab)) >= first+after-before })
 	again := len(reader.Handled(ab)) - first
-	b.Wants(got, "the restored phone was given %d events, its backup lacks %d", again, after-before)
+	b.Wants(got, "the restored phone was given %d event(s), its backup lacks %d", again, after-before)
 	epoch := s.Number("SELECT install_epoch FROM devices WHERE user_id = ?", ben)
 	b.Wants(epoch == 2, "the install epoch is %d instead of 2", epoch)
 	reached := b.Eventually(15*time.Second, func() bool { return s.Cursor(ben, "d-1", ab) == after })
 	b.Wants(reached, "the cursor is at %d of %d in the end", s.Cursor(ben, "d-1", ab), after)
-	b.Saw("install epoch %d, %d events given again, cursor %d", epoch, again, s.Cursor(ben, "d-1", ab))
+	b.Saw("install epoch %d, %d event(s) given again, cursor %d", epoch, again, s.Cursor(ben, "d-1", ab))
 }
 
 // copyStore puts a copy of a client's store, with its log, in place of another.
@@ -281,7 +281,7 @@ func killUnderLoad(ctx context.Context, b *lab.Bench) {
 		given += len(a.Handled(ab))
 	}
 	judgeApps(ctx, b, s, messages, all...)
-	b.Saw("%d rows for %d messages, %d events given to %d apps", s.Number("SELECT count(*) FROM events"), messages, given, len(all))
+	b.Saw("%d row(s) for %d message(s), %d event(s) given to %d app(s)", s.Number("SELECT count(*) FROM events"), messages, given, len(all))
 }
 
 // appKills has a sender that the lab drives, so that only the receiver is at risk.
@@ -315,6 +315,6 @@ func appKills(ctx context.Context, b *lab.Bench) {
 	var log []rows.Event
 	s.Look(func(db *rows.DB) (err error) { log, err = db.Events(ctx, ab); return err })
 	judgeHandled(b, reader, log)
-	b.Saw("%d kills, %d pushes lost, %d events given for %d, cursor %d", reader.Kills(), s.Struck(fault.Push),
+	b.Saw("%d kill(s), %d push(es) lost, %d event(s) given for %d, cursor %d", reader.Kills(), s.Struck(fault.Push),
 		len(reader.Handled(ab)), messages, s.Cursor(ben, "d-1", ab))
 }

@@ -14,7 +14,7 @@ import (
 
 // All gives every check, in the order in which they run.
 func All() []lab.Check {
-	return slices.Concat(seed000(), seed000Delivery(), seed002(),
+	return slices.Concat(crashes(), deliveries(), answers(),
 		storms(), readers(), installs(), members(), files(), clocks(), apps(), disks())
 }
 

@@ -10,9 +10,8 @@ import (
 	"github.com/impart-im/impart/internal/lab/probe"
 )
 
-// seed000 are the checks that seed 000 names, without the one that needs
-// PostgreSQL.
-func seed000() []lab.Check {
+// crashes are the checks about halts around a commit.
+func crashes() []lab.Check {
 	return []lab.Check{
 		{
 			ID: "06-crash-send.before_insert", Invariant: "D2", Short: true,
@@ -40,7 +39,7 @@ func seed000() []lab.Check {
 
 const halted = 137
 
-// crash is the story of seed 000: a server that halts at a point, and a client
+// crash is the story of a server that halts at a point, and a client
 // that starts anew. before is how many rows there have to be in between.
 func crash(at fault.Point, before int64) func(context.Context, *lab.Bench) {
 	return func(ctx context.Context, b *lab.Bench) {
@@ -61,7 +60,7 @@ func crash(at fault.Point, before int64) func(context.Context, *lab.Bench) {
 		replied := phone.Count(probe.IsSent) > 0
 		b.Wants(!replied && failed != nil, "a reply came although the server halted: %v", failed)
 		between := s.Copies(ana, message.CMID)
-		b.Wants(between == before, "%d rows after the crash instead of %d", between, before)
+		b.Wants(between == before, "%d row(s) after the crash instead of %d", between, before)
 		seq := s.Number("SELECT seq FROM events WHERE sender = ? AND cmid = ?", ana, message.CMID)
 
 		s.Start()
@@ -78,10 +77,10 @@ func crash(at fault.Point, before int64) func(context.Context, *lab.Bench) {
 			b.Must(box.settle(i.CMID))
 		}
 		after := s.Copies(ana, message.CMID)
-		b.Wants(after == 1, "%d rows after the resend instead of 1", after)
+		b.Wants(after == 1, "%d row(s) after the resend instead of 1", after)
 		box, err = openOutbox(path)
 		b.Must(err)
-		b.Wants(len(box.items) == 0, "%d messages are left in the outbox", len(box.items))
+		b.Wants(len(box.items) == 0, "%d message(s) left in the outbox", len(box.items))
 		b.Saw("exit code %d, replied %v, rows %d → %d, dup=%v, outbox %d", code, replied, between, after, dup, len(box.items))
 	}
 }

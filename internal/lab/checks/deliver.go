@@ -11,8 +11,8 @@ import (
 	"github.com/impart-im/impart/internal/lab/probe"
 )
 
-// seed000Delivery are the checks of seed 000 about replies, acks and pushes.
-func seed000Delivery() []lab.Check {
+// deliveries are the checks about replies, acks and pushes.
+func deliveries() []lab.Check {
 	return []lab.Check{
 		{
 			ID: "06-lost-reply-retry", Invariant: "D2", Short: true,
@@ -48,7 +48,7 @@ func seed000Delivery() []lab.Check {
 	}
 }
 
-// freshCMID is the mistake that seed 002 warns of.
+// freshCMID is the mistake that clients make most easily.
 var freshCMID = lab.Sabotage{Name: "fresh-cmid", What: "the client makes a new cmid for each attempt"}
 
 const replyTimeout = 1500 * time.Millisecond
@@ -68,12 +68,12 @@ func lostReply(ctx context.Context, b *lab.Bench) {
 	sent := phone.MustSend(ab, cmid, "hi")
 	n := s.Number("SELECT count(*) FROM events WHERE sender = ?", ana)
 	b.Wants(sent.Dup && int64(sent.Seq) == seq, "the resend got dup=%v and seq %d, the row has seq %d", sent.Dup, sent.Seq, seq)
-	b.Wants(n == 1, "%d rows instead of 1", n)
+	b.Wants(n == 1, "%d row(s) instead of 1", n)
 	first := "no reply"
 	if err == nil {
 		first = "a reply"
 	}
-	b.Saw("%s within %v; resend: dup=%v seq=%d; %d row", first, replyTimeout, sent.Dup, sent.Seq, n)
+	b.Saw("%s within %v; resend: dup=%v seq=%d; %d row(s)", first, replyTimeout, sent.Dup, sent.Seq, n)
 }
 
 func pushAck(ctx context.Context, b *lab.Bench) {
@@ -139,7 +139,7 @@ func lostPush(ctx context.Context, b *lab.Bench) {
 	row := s.Cursor(ben, other.ID, ab)
 	b.Bit("pushes lost", s.Struck(fault.Push))
 	pushes := other.Count(isPush)
-	b.Wants(pushes == 0, "%d pushes came through although all were lost", pushes)
+	b.Wants(pushes == 0, "%d push(es) came through although all were lost", pushes)
 	b.Wants(row == sent.Seq && took <= bound, "the cursor is at %d of %d after %v", row, sent.Seq, took.Round(time.Millisecond))
 	b.Saw("repaired in %d ms, cursor %d, pushes %d", took.Milliseconds(), row, pushes)
 }

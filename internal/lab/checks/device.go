@@ -43,7 +43,7 @@ func reinstall(ctx context.Context, b *lab.Bench) {
 	for _, page := range fresh.Pull().Convs {
 		events += len(page.Events)
 	}
-	b.Wants(events == messages, "the pull brings %d of %d events", events, messages)
+	b.Wants(events == messages, "the pull brings %d of %d event(s)", events, messages)
 	acked, err := fresh.Ack(ab, 5)
 	b.Must(err)
 	b.Wants(acked == 5, "an ack of 5 was answered with %d", acked)

@@ -162,7 +162,7 @@ func (l *ledger) judge(ctx context.Context, b *lab.Bench, s *lab.Server) (lost i
 		}
 		return nil
 	})
-	b.Wants(lost == 0, "%d of %d acknowledged messages are not where they were said to be", lost, len(l.sent))
+	b.Wants(lost == 0, "%d of %d acknowledged message(s) not where the server said", lost, len(l.sent))
 	if lost == 0 {
 		checkLog(ctx, b, s)
 	}
@@ -215,9 +215,9 @@ func powerCut(ctx context.Context, b *lab.Bench) {
 	if lost == 0 && s.Process().Running() { // what is still in doubt is settled now
 		l.load(b, s, 5*time.Second, false)
 		n := s.Number("SELECT count(*) FROM events")
-		b.Wants(len(l.doubt) == 0 && int(n) == len(l.sent), "%d rows for %d messages, %d in doubt", n, len(l.sent), len(l.doubt))
+		b.Wants(len(l.doubt) == 0 && int(n) == len(l.sent), "%d row(s) for %d message(s), %d in doubt", n, len(l.sent), len(l.doubt))
 	}
-	b.Saw("%d cuts, %d unflushed pages dropped, %d of %d acknowledged messages lost", cuts, dropped, lost, len(l.sent))
+	b.Saw("%d cut(s), %d unflushed page(s) dropped, %d of %d acknowledged message(s) lost", cuts, dropped, lost, len(l.sent))
 }
 
 // badDisk is the story of a disk that refuses for a while. bit counts that.
@@ -237,12 +237,12 @@ func badDisk(faults crashfs.Faults, what string, bit func(crashfs.Counts) int) f
 		l.judge(ctx, b, s)
 		l.load(b, s, 300*time.Millisecond, true)
 		l.load(b, s, 5*time.Second, false)
-		b.Wants(len(l.doubt) == 0, "%d messages are still refused with a good disk", len(l.doubt))
+		b.Wants(len(l.doubt) == 0, "%d message(s) still refused with a good disk", len(l.doubt))
 		s.Restart() // what only the process believed is gone
 		l.judge(ctx, b, s)
 		n := s.Number("SELECT count(*) FROM events")
-		b.Wants(int(n) == len(l.sent), "%d rows for %d acknowledged messages", n, len(l.sent))
-		b.Saw("%d sent before, %d refused, %d sent in the end, %d rows", before, refused, len(l.sent), n)
+		b.Wants(int(n) == len(l.sent), "%d row(s) for %d acknowledged message(s)", n, len(l.sent))
+		b.Saw("%d sent before, %d refused, %d sent in the end, %d row(s)", before, refused, len(l.sent), n)
 	}
 }
 
@@ -275,14 +275,14 @@ func writeError(ctx context.Context, b *lab.Bench) {
 	counts := disk.Counted()
 	b.Bit("writes failed", counts.WritesFailed)
 	b.Bit("flushes failed", counts.SyncsFailed)
-	b.Wants(len(l.doubt) == 0, "%d messages are still refused with a good disk", len(l.doubt))
+	b.Wants(len(l.doubt) == 0, "%d message(s) still refused with a good disk", len(l.doubt))
 	l.judge(ctx, b, s)
 	disk.Cut(crashfs.Clean, 1)
 	s.Kill()
 	disk.PowerOn()
 	s.Start()
 	lost := l.judge(ctx, b, s)
-	b.Saw("%d writes and %d flushes failed; %d of %d acknowledged messages lost", counts.WritesFailed, counts.SyncsFailed, lost, len(l.sent))
+	b.Saw("%d write(s) and %d flush(es) failed; %d of %d acknowledged message(s) lost", counts.WritesFailed, counts.SyncsFailed, lost, len(l.sent))
 }
 
 // sendPatiently repeats a message as long as nothing answers it, and takes the
@@ -337,6 +337,6 @@ func slowFlush(ctx context.Context, b *lab.Bench) {
 	s.Start()
 	lost := l.judge(ctx, b, s)
 	n := s.Number("SELECT count(*) FROM events WHERE cmid LIKE 'm-_'")
-	b.Wants(int(n) == 2, "%d rows for 2 messages that were answered", n)
-	b.Saw("answers never before the flush: %v; %d of %d acknowledged messages lost in the cut", early <= 0, lost, len(l.sent))
+	b.Wants(int(n) == 2, "%d row(s) for 2 messages that were answered", n)
+	b.Saw("answers never before the flush: %v; %d of %d acknowledged message(s) lost in the cut", early <= 0, lost, len(l.sent))
 }

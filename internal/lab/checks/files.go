@@ -82,6 +82,6 @@ func fdExhaustion(ctx context.Context, b *lab.Bench) {
 		return err == nil
 	})
 	b.Wants(in, "a newcomer does not get in after the crowd has left")
-	b.Saw("%d of 300 turned away, %d messages delivered meanwhile: %v, readyz %v, a newcomer got in after %d ms",
+	b.Saw("%d of 300 turned away, %d message(s) delivered meanwhile: %v, readyz %v, a newcomer got in after %d ms",
 		away, messages, pushed, ready, time.Since(began).Milliseconds())
 }

@@ -77,7 +77,7 @@ func membershipUnderLoad(ctx context.Context, b *lab.Bench) {
 	b.Bit("events heard live", pushed)
 	b.Bit("events heard in pages", synced)
 	b.Wants(synced >= len(sees), "%d of %d visible events came in pages", synced, len(sees))
-	b.Saw("%d periods, %d events of %d are visible; %d were pushed, %d came in pages", periods, len(sees), n+2*periods, pushed, synced)
+	b.Saw("%d period(s), %d event(s) of %d visible; %d pushed, %d in pages", periods, len(sees), n+2*periods, pushed, synced)
 }
 
 // nextPage asks for the page after a seq and gives where the one after it begins;

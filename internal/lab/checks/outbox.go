@@ -17,8 +17,8 @@ type item struct {
 	Body string        `json:"body"`
 }
 
-// outbox is the state file of the simplest correct client, seed 000's: written
-// before the first attempt, and again when an answer is final.
+// outbox is the state file of the simplest correct client: written before the
+// first attempt, and again when an answer is final.
 type outbox struct {
 	path  string
 	items []item

@@ -45,12 +45,12 @@ func silentReader(ctx context.Context, b *lab.Bench) {
 	attempts := mute.Count(probe.IsEvent(ab, 1)) + mute.Count(isWhy(wire.WhyRetry))
 	hints := mute.Count(isWhy(wire.WhySweep))
 	b.Bit("retries", int(s.Metric("im_retry_total")))
-	b.Wants(attempts <= 4, "%d attempts at one flow instead of at most 4", attempts)
+	b.Wants(attempts <= 4, "%d attempt(s) at one flow instead of at most 4", attempts)
 	// 200 ms apart they would be 40; the intervals double from 400 ms on.
-	b.Wants(hints >= 1 && hints <= 10, "%d hints in 8 s", hints)
+	b.Wants(hints >= 1 && hints <= 10, "%d hint(s) in 8 s", hints)
 	again := other.Count(isPush) + other.Count(probe.IsHint(ab, ""))
-	b.Wants(again <= 2, "the device that had acknowledged was told %d times", again)
-	b.Saw("%d attempts, then %d hints in 8 s; the other device was told %d time", attempts, hints, again)
+	b.Wants(again <= 2, "the device that had acknowledged was told %d time(s)", again)
+	b.Saw("%d attempt(s), then %d hint(s) in 8 s; the other device was told %d time(s)", attempts, hints, again)
 }
 
 // Bounds of what a slow reader may cost.
@@ -90,10 +90,10 @@ func slowReader(ctx context.Context, b *lab.Bench) {
 	_, overflow := slow.Hears(10*time.Second, isWhy(wire.WhyOverflow))
 	b.Wants(overflow, "no overflow hint followed")
 	n := slow.Count(isWhy(wire.WhyOverflow))
-	b.Wants(n <= 2, "%d overflow hints", n)
+	b.Wants(n <= 2, "%d overflow hint(s)", n)
 	have := pullAll(b, slow)
 	b.Wants(have == head, "the slow reader has %d of %d", have, head)
-	b.Saw("%d pushes dropped, %d overflow hint, %d KiB more memory, others served in %d ms, complete %d ms after the network healed",
+	b.Saw("%d push(es) dropped, %d overflow hint(s), %d KiB more memory, others served in %d ms, complete %d ms after the network healed",
 		dropped, n, max(0, grown>>10), took.Milliseconds(), time.Since(healed).Milliseconds())
 }
 

@@ -67,12 +67,12 @@ func retryStorm(ctx context.Context, b *lab.Bench) {
 				wrong++
 			}
 		}
-		b.Wants(first == 1, "%d of the %d answers to %s say that they stored it", first, len(answers[user]), user)
+		b.Wants(first == 1, "%d of %d answer(s) to %s with dup=false, which says that it was stored anew", first, len(answers[user]), user)
 	}
-	b.Wants(wrong == 0, "%d answers name another message than the first one", wrong)
+	b.Wants(wrong == 0, "%d answer(s) with another message than the first one", wrong)
 	n := s.Number("SELECT count(*) FROM events")
-	b.Wants(n == users, "%d rows for %d messages", n, users)
-	b.Saw("%d answers to %d messages, %d rows, %d answers differ", len(phones)*times, users, n, wrong)
+	b.Wants(n == users, "%d row(s) for %d message(s)", n, users)
+	b.Saw("%d answer(s) to %d message(s), %d row(s), %d answer(s) with another message", len(phones)*times, users, n, wrong)
 }
 
 func pausedServer(ctx context.Context, b *lab.Bench) {
@@ -108,10 +108,10 @@ func pausedServer(ctx context.Context, b *lab.Bench) {
 	complete := b.Eventually(5*time.Second, func() bool { return other.Count(isPush) >= messages || hintedTo(other, messages+1) })
 	page := other.Sync(ab, 0)
 	n := s.Number("SELECT count(*) FROM events")
-	b.Wants(n == messages+1, "%d rows for %d messages", n, messages+1)
-	b.Wants(complete && len(page.Events) == messages+1, "the receiver has %d of %d messages", len(page.Events), messages+1)
+	b.Wants(n == messages+1, "%d row(s) for %d message(s)", n, messages+1)
+	b.Wants(complete && len(page.Events) == messages+1, "the receiver has %d of %d message(s)", len(page.Events), messages+1)
 	checkLog(ctx, b, s)
-	b.Saw("%d attempts timed out, %d rows for %d messages, the receiver has %d", late, n, messages+1, len(page.Events))
+	b.Saw("%d attempt(s) timed out, %d row(s) for %d message(s), the receiver has %d", late, n, messages+1, len(page.Events))
 }
 
 // checkLog reports every fault of a server's log.

@@ -12,8 +12,8 @@ import (
 	"github.com/impart-im/impart/wire"
 )
 
-// seed002 are the checks of seed 002 that need no Redis.
-func seed002() []lab.Check {
+// answers are the checks about answers and deliveries under load.
+func answers() []lab.Check {
 	return []lab.Check{
 		{
 			ID: "002-no-duplicate-seq", Invariant: "D7", Short: true,
@@ -91,7 +91,7 @@ func noDuplicateSeq(ctx context.Context, b *lab.Bench) {
 	s.Start()
 	// Every client sends again what it is not sure of.
 	again := send(0, each)
-	b.Wants(again == 0, "%d sends got no answer from a server that runs", again)
+	b.Wants(again == 0, "%d send(s) got no answer from a server that runs", again)
 	var faults []string
 	n := int64(0)
 	s.Look(func(db *rows.DB) (err error) {
@@ -103,8 +103,8 @@ func noDuplicateSeq(ctx context.Context, b *lab.Bench) {
 	for _, f := range faults {
 		b.Violated("%s", f)
 	}
-	b.Wants(n == senders*each, "%d rows for %d messages", n, senders*each)
-	b.Saw("%d rows, %d faults of the log", n, len(faults))
+	b.Wants(n == senders*each, "%d row(s) for %d message(s)", n, senders*each)
+	b.Saw("%d row(s), %d fault(s) of the log", n, len(faults))
 }
 
 func sameAnswer(ctx context.Context, b *lab.Bench) {
@@ -124,14 +124,15 @@ func sameAnswer(ctx context.Context, b *lab.Bench) {
 	hits := s.Metric("im_dedup_hit_total") - before
 	b.Bit("repetitions", 2)
 	b.Wants(second.MID == first.MID && second.Seq == first.Seq && second.Dup, "the second answer is %+v, the first was %+v", second, first)
-	b.Wants(hits == 1, "im_dedup_hit_total rose by %v instead of 1", hits)
+	b.Wants(hits == 1, "im_dedup_hit_total rose by %v instead of 1 for the first repetition", hits)
 	sent := b.Device(s.Addr(), ana).MustSend(ab, "c-1a2b3c", "hi")
 	b.Wants(sent.MID == first.MID && sent.Seq == first.Seq, "over the WebSocket it is seq %d and mid %s", sent.Seq, sent.MID)
 	all := s.Metric("im_dedup_hit_total") - before
-	b.Wants(all == 2, "im_dedup_hit_total rose by %v instead of 2", all)
+	b.Wants(all == 2, "im_dedup_hit_total rose by %v instead of 2 for both repetitions", all)
 	n := s.Copies(ana, "c-1a2b3c")
-	b.Wants(n == 1, "%d rows instead of 1", n)
-	b.Saw("seq %d and %d, same msg_id %v, im_dedup_hit_total +%v, %d row", first.Seq, second.Seq, first.MID == second.MID, hits, n)
+	b.Wants(n == 1, "%d row(s) instead of 1", n)
+	b.Saw("seq %d, %d and %d, same msg_id %v, im_dedup_hit_total +%v for 2 repetitions, %d row(s)",
+		first.Seq, second.Seq, sent.Seq, first.MID == second.MID && first.MID == sent.MID, all, n)
 }
 
 func killRepaired(ctx context.Context, b *lab.Bench) {
@@ -143,7 +144,7 @@ func killRepaired(ctx context.Context, b *lab.Bench) {
 		phone.MustSend(ab, cmid("m", i), "hi")
 	}
 	lost := b.Eventually(5*time.Second, func() bool { return s.Metric("im_push_total") >= messages })
-	b.Wants(lost, "%v of %d messages were pushed", s.Metric("im_push_total"), messages)
+	b.Wants(lost, "%v of %d message(s) pushed", s.Metric("im_push_total"), messages)
 	counted := b.Eventually(500*time.Millisecond, func() bool { return s.Cursor(ben, other.ID, ab) > 0 })
 	b.Wants(!counted, "a message counts as delivered that was lost")
 	b.Bit("pushes lost", s.Struck(fault.Push))
@@ -166,8 +167,8 @@ func killRepaired(ctx context.Context, b *lab.Bench) {
 		}
 	}
 	took := time.Since(began)
-	b.Wants(have == messages, "%d of %d messages came within %v", have, messages, took.Round(time.Millisecond))
-	b.Saw("%d of %d messages %d ms after the kill", have, messages, took.Milliseconds())
+	b.Wants(have == messages, "%d of %d message(s) came within %v", have, messages, took.Round(time.Millisecond))
+	b.Saw("%d of %d message(s) %d ms after the kill", have, messages, took.Milliseconds())
 }
 
 func pendingDrains(ctx context.Context, b *lab.Bench) {
@@ -189,8 +190,8 @@ func pendingDrains(ctx context.Context, b *lab.Bench) {
 	left := s.Metric("im_pending_flows")
 	failed := s.Metric("im_deliver_failed_total", `reason="ack_timeout"`)
 	b.Bit("retries", int(s.Metric("im_retry_total")))
-	b.Wants(highest <= flows, "%v flows were pending at once with %d devices", highest, flows)
-	b.Wants(drained, "%v flows are still pending", left)
+	b.Wants(highest <= flows, "%v flow(s) pending at once with %d devices", highest, flows)
+	b.Wants(drained, "%v flow(s) still pending", left)
 	b.Wants(failed == 1, "im_deliver_failed_total is %v instead of 1", failed)
 	b.Saw("at most %v pending, %v in the end, %v given up", highest, left, failed)
 }
