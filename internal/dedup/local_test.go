@@ -53,6 +53,7 @@ func TestKeysHaveBorders(t *testing.T) { // D12
 	pairs := [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"a", ":bc"}, {"", "a:bc"}, {"a:bc", ""}, {"a", "bc"}, {"ab", "c"},
 		{"\x01a", ""}, {"", "\x01a"}, {"a\x01", "b"}, {"a", "\x01b"}, {"A", "bc"}, {"a", "bc "}, {"a ", "bc"},
+		{"x", "\x01\x00"}, {"x\x02\x01", ""}, // one text if only the cmid had its length
 		{long, "c"}, {long[1:], "uc"}, {long, "uc"},
 	}
 	seen := map[dedup.Key][2]string{}

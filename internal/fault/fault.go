@@ -11,6 +11,7 @@ type Bug string
 // The bugs that can be planted (IM_BUG in a binary built with -tags fault).
 const (
 	SentBeforeCommit    Bug = "sent-before-commit"    // D1: answer before the transaction has committed
+	AnswersBeforeCommit Bug = "answers-before-commit" // D1: an answer is kept for what the store has not acknowledged
 	DedupApart          Bug = "dedup-apart"           // D2: the dedup key is committed before the event
 	NoDedup             Bug = "no-dedup"              // D2: the unique key decides nothing
 	AckOnPush           Bug = "ack-on-push"           // D3: a pushed event counts as delivered
@@ -27,7 +28,6 @@ const (
 	OldSessionAcks      Bug = "old-session-acks"      // D9: an ack of an older connection counts
 	RetriesForEver      Bug = "retries-for-ever"      // D10: retries do not stop
 	KeysCollide         Bug = "keys-collide"          // D12: sender and cmid are joined without a border
-	AnswersBeforeCommit Bug = "answers-before-commit" // D12: an answer is kept for what the store has not acknowledged
 	BatchFailsTogether  Bug = "batch-fails-together"  // D13: one refused item fails its neighbours
 	PrevIgnored         Bug = "prev-ignored"          // D14: prev is not looked at
 	QueueUnbounded      Bug = "queue-unbounded"       // D15: a slow reader's queue grows

@@ -202,7 +202,8 @@ func TestWhoeverLosesTheAnswersLosesTime(t *testing.T) { // D11
 // What did not surely commit is not kept: neither a commit of unknown outcome,
 // nor one that failed, nor what was refused.
 func TestOnlyWhatHasCommittedIsKept(t *testing.T) { // D12, hole 16
-	w := newWorld(t)
+	cache := &watched{Cache: dedup.NewLocal(dedup.Options{})}
+	w := newWorld(t, func(cfg *logic.Config) { cfg.Dedup = cache })
 	w.group("c", ana, ben)
 	send := w.message(ana, "c", "hi")
 	w.memory.OnCommit(func() error { return errors.New("the disk is full") }, nil)
@@ -210,6 +211,9 @@ func TestOnlyWhatHasCommittedIsKept(t *testing.T) { // D12, hole 16
 	w.memory.OnCommit(nil, func() error { return errors.New("the connection broke during COMMIT") })
 	wantCode(t, "nobody knows whether it commits", w.try(send).Err, impart.Unavailable)
 	w.memory.OnCommit(nil, nil)
+	if cache.kept != 0 {
+		t.Errorf("%d answers are kept of commits that nobody acknowledged", cache.kept)
+	}
 	again := w.try(send)
 	if again.Err != nil || !again.Dup || again.Seq != 1 {
 		t.Errorf("then: %+v", again)
@@ -224,6 +228,9 @@ func TestOnlyWhatHasCommittedIsKept(t *testing.T) { // D12, hole 16
 	w.try(late)
 	if sent := w.try(hasty); sent.Err != nil || sent.Dup || sent.Seq != 3 {
 		t.Errorf("after its prev: %+v", sent)
+	}
+	if cache.kept != 3 {
+		t.Errorf("%d answers are kept, of 3 that the store gave", cache.kept)
 	}
 }
 
@@ -314,6 +321,17 @@ func (f *forgetful) Find(ctx context.Context, entries []dedup.Entry) {
 		f.Cache = dedup.NewLocal(dedup.Options{})
 	}
 	f.Cache.Find(ctx, entries)
+}
+
+// watched is a cache that counts what it is given to keep.
+type watched struct {
+	dedup.Cache
+	kept int
+}
+
+func (w *watched) Keep(ctx context.Context, entries []dedup.Entry) {
+	w.kept += len(entries)
+	w.Cache.Keep(ctx, entries)
 }
 
 // silent is a store that does not tell its epoch.

@@ -13,12 +13,13 @@ import (
 	"github.com/impart-im/impart/internal/fault"
 )
 
-// planted are the bugs of the gateway and of the SDK, with the invariant that a
+// planted are the bugs of the logic, of the gateway and of the SDK, with the invariant that a
 // finding has to name. Those of the SQLite store are hunted by process runs.
 var planted = []struct {
 	bug       fault.Bug
 	invariant string
 }{
+	{fault.AnswersBeforeCommit, "D1"},
 	{fault.AckOnPush, "D3"},
 	{fault.NoSweep, "D5"},
 	{fault.SeesAllPush, "D8"},
