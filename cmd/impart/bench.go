@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +20,7 @@ func benchCommand(env streams) *cobra.Command {
 		Long: "Loads a server over WebSocket, measures it, and then reads back what it stored: a run ends with 1 when a message that was answered with sent is missing, or is there twice.\n\n" +
 			"Without --url it starts a server of its own on an empty store (--dir), measures that one, and removes it. With --url it loads a running one, and leaves the conversations that it made. " +
 			"That server needs an admin token (--token) to make conversations, and its users need tokens: in dev login nothing more; with IM_AUTH_HMAC_SECRET set here as it is there, the bench signs them; otherwise --tokens names a file of users and tokens.\n\n" +
-			"Generator and server share the machine that this runs on, unless the server is elsewhere: the report says what machine that was. Ctrl-C ends the measuring and reports what was measured until then.",
+			"Generator and server share the machine that this runs on, unless the server is elsewhere: the report says what machine that was. Ctrl-C ends the measuring, reports what was measured until then, and makes the run end with 1. A second one ends at once, without a report.",
 		Example: "# durable sends: one sender, 256 in closed loop, and at a quarter of that in open loop\nimpart bench send --rate 25% --html send.html\n\n" +
 			"# against the same server without group commit\nimpart bench send --compare naive\n\n" +
 			"# a running server\nIM_ADMIN_TOKEN=… IM_AUTH_HMAC_SECRET=… impart bench send --url https://chat.example.com",
@@ -57,10 +55,6 @@ func (f *benchFlags) bench(name, short, long string, run func(ctx context.Contex
 
 // run prepares a bench, runs it until it ends or is interrupted, and reports.
 func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *bench.Env) error) (err error) {
-	// The first signal ends the measuring; a second one the process.
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop)
 	report := &bench.Report{
 		Bench: cmd.Name(), Command: commandLine(os.Args[1:]), Version: buildInfo().String(),
 		Started: time.Now(), Machine: bench.Describe(),
@@ -69,11 +63,14 @@ func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *be
 		report.Notes = append(report.Notes, fmt.Sprintf("the machine was busy when this began (load %.2f on %d cores): the latencies are not the server's alone", busy, report.Machine.Cores))
 	}
 	e := &bench.Env{Report: report}
-	targets, err := f.newTargets(cmd, e)
-	if err != nil {
+	targets := &targets{bench: e}
+	// The first signal ends the measuring; a second one the process.
+	ctx, stop := onInterrupt(cmd.Context(), func() { targets.abandon(f.env.stderr) })
+	defer stop()
+	defer func() { err = errors.Join(err, targets.close()) }()
+	if err := f.prepare(ctx, cmd, targets); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, targets.close()) }()
 	e.Start = targets.start
 	done := showProgress(f.env, e)
 	failed := run(ctx, e)
@@ -93,6 +90,9 @@ func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *be
 	}
 	if report.Failed() {
 		return errors.New("a check failed: the figures stand for nothing")
+	}
+	if report.Stopped {
+		return errors.New("interrupted: this was not the whole run")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,10 @@ type targets struct {
 	running *bench.Target // with --url
 	folder  string        // of our own servers, removed at the end
 	made    int
-	own     []*bench.Process
+
+	mu        sync.Mutex // guards what follows
+	own       []*bench.Process
+	abandoned bool // no more may be started
 }
 
 // naiveName is the hidden command that serves without group commit.
@@ -43,13 +47,14 @@ func naiveCommand(env streams) *cobra.Command {
 	return cmd
 }
 
-func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, error) {
-	t := &targets{bench: e}
+// prepare finds the running server, or makes room for our own.
+func (f *benchFlags) prepare(ctx context.Context, cmd *cobra.Command, t *targets) error {
+	e := t.bench
 	if url, _ := cmd.Flags().GetString("url"); url != "" {
 		var err error
 		t.running, err = f.runningTarget(cmd, e)
 		e.Report.Server = "the server at " + oneLine(url)
-		return t, err
+		return err
 	}
 	for _, pair := range f.env.environ() {
 		// Settings are those of somebody else's server; planted bugs are for ours.
@@ -57,16 +62,16 @@ func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, err
 			t.environ = append(t.environ, pair)
 		}
 	}
-	var err error
-	if t.folder, err = os.MkdirTemp(f.dir, "impart-bench-"); err != nil {
-		return nil, usagef("--dir: no folder can be made there: %w", err)
+	if err := t.makeFolder(f.dir); err != nil {
+		return err
 	}
 	e.OpenStore = t.openStore
 	e.Again = func(ctx context.Context, ended *bench.Process) (*bench.Target, error) {
 		return t.startIn(ctx, ended.Folder, false)
 	}
+	var err error
 	if e.Capacity, _, err = connectionLimits(0); err != nil {
-		return nil, err
+		return err
 	}
 	e.Report.Server = "a server of its own, with its defaults and SQLite"
 	if d, err := diskOf(t.folder); err == nil {
@@ -75,9 +80,25 @@ func (f *benchFlags) newTargets(cmd *cobra.Command, e *bench.Env) (*targets, err
 			e.Report.Notes = append(e.Report.Notes, "the store was in memory, where a flush costs nothing: choose a disk with --dir")
 		}
 	}
-	e.Report.Machine.Fsync, err = bench.Flush(cmd.Context(), t.folder)
-	return t, err
+	e.Report.Machine.Fsync, err = bench.Flush(ctx, t.folder)
+	return err
 }
+
+// makeFolder makes the folder of our own servers.
+func (t *targets) makeFolder(dir string) (err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.abandoned {
+		return errInterrupted
+	}
+	if t.folder, err = os.MkdirTemp(dir, "impart-bench-"); err != nil {
+		return usagef("--dir: no folder can be made there: %w", err)
+	}
+	return nil
+}
+
+// errInterrupted is what a start after the second signal gets.
+var errInterrupted = errors.New("interrupted twice")
 
 // start gives the running server, or starts another of our own.
 func (t *targets) start(ctx context.Context, naive bool) (*bench.Target, error) {
@@ -106,7 +127,9 @@ func (t *targets) startIn(ctx context.Context, folder string, naive bool) (*benc
 	if err != nil {
 		return nil, err
 	}
-	t.own = append(t.own, p)
+	if err := t.owns(p); err != nil {
+		return nil, err
+	}
 	client := &adminClient{url: p.URL, http: http.Client{Timeout: clientTime}}
 	made := target(client, func(i int) (impart.UserID, string, error) {
 		user := benchUser(t.bench, i)
@@ -114,6 +137,18 @@ func (t *targets) startIn(ctx context.Context, folder string, naive bool) (*benc
 	})
 	made.Process = p
 	return made, nil
+}
+
+// owns notes a server that has to be ended.
+func (t *targets) owns(p *bench.Process) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.own = append(t.own, p)
+	if t.abandoned {
+		p.Abandon()
+		return errInterrupted
+	}
+	return nil
 }
 
 // next makes a new folder for a store.
@@ -133,8 +168,11 @@ func (t *targets) openStore(ctx context.Context) (store.Store, error) {
 
 // close ends our servers and removes what they kept.
 func (t *targets) close() error {
+	t.mu.Lock()
+	own := t.own
+	t.mu.Unlock()
 	var errs []error
-	for _, p := range t.own {
+	for _, p := range own {
 		errs = append(errs, p.Stop())
 	}
 	if t.folder != "" {

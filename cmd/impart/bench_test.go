@@ -16,11 +16,45 @@ import (
 // TestBenchInterrupted: Ctrl-C ends the measuring, and what was measured until
 // then is checked and reported. Nothing is left behind.
 func TestBenchInterrupted(t *testing.T) {
+	folder := t.TempDir()
+	text, told, code := interruptBench(t, folder, syscall.SIGINT)
+	if code != exitFailed || !strings.Contains(told, "interrupted: this was not the whole run") {
+		t.Errorf("it ends with %d and says:\n%s", code, told)
+	}
+	for _, want := range []string{"Interrupted: what follows was measured until then.", "2 senders", "ok  no message lost", "Interrupted: this was not the whole run, and it ends with 1.\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+	nothingLeft(t, folder)
+}
+
+// TestBenchInterruptedTwice: it ends at once, and nothing is left behind either.
+func TestBenchInterruptedTwice(t *testing.T) {
+	folder := t.TempDir()
+	text, told, code := interruptBench(t, folder, syscall.SIGINT, syscall.SIGTERM)
+	if code != exitFailed || text != "" || !strings.Contains(told, "interrupted twice: ended without a report; its server and its folder are gone") {
+		t.Errorf("it ends with %d, reports %q and says:\n%s", code, text, told)
+	}
+	nothingLeft(t, folder)
+}
+
+func nothingLeft(t *testing.T, folder string) {
+	t.Helper()
+	left, err := os.ReadDir(folder)
+	if err != nil || len(left) > 0 {
+		t.Errorf("%v is left behind (%v)", left, err)
+	}
+}
+
+// interruptBench runs a bench until it measures, and then gives it signals. It
+// returns both streams and the exit code.
+func interruptBench(t *testing.T, folder string, signals ...syscall.Signal) (text, said string, code int) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
 	cmd := exec.Command(exe, "bench", "send", "--turns", "50", "--senders", "2", "--conversations", "2", "--duration", "1h", "--dir", folder)
 	cmd.Args[0] = "impart"
 	cmd.Env = []string{"HOME=" + folder}
@@ -40,8 +74,10 @@ func TestBenchInterrupted(t *testing.T) {
 	for lines.Scan() {
 		told = append(told, lines.Text())
 		if strings.HasPrefix(lines.Text(), "2 senders: ") {
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
+			for _, sig := range signals {
+				if err := cmd.Process.Signal(sig); err != nil {
+					t.Fatal(err)
+				}
 			}
 			break
 		}
@@ -49,18 +85,8 @@ func TestBenchInterrupted(t *testing.T) {
 	for lines.Scan() {
 		told = append(told, lines.Text())
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Fatalf("%v; it says:\n%s\n%s", err, strings.Join(told, "\n"), out.String())
-	}
-	for _, want := range []string{"Interrupted: what follows was measured until then.", "2 senders", "ok  no message lost"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in\n%s", want, out.String())
-		}
-	}
-	left, err := os.ReadDir(folder)
-	if err != nil || len(left) > 0 {
-		t.Errorf("%v is left behind (%v)", left, err)
-	}
+	_ = cmd.Wait() // how it ended is in the state
+	return out.String(), strings.Join(told, "\n"), cmd.ProcessState.ExitCode()
 }
 
 func TestCommandLineHidesTheToken(t *testing.T) {

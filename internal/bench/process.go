@@ -103,6 +103,12 @@ func (p *Process) Kill() {
 	})
 }
 
+// Abandon ends it at once, also while Stop waits for it.
+func (p *Process) Abandon() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
 // tail is the end of its log.
 func (p *Process) tail() string {
 	const most = 2000

@@ -45,6 +45,26 @@ func TestTextReport(t *testing.T) {
 	}
 }
 
+// TestInterruptedIsSaidAtBothEnds: whoever reads only the end of a report sees it.
+func TestInterruptedIsSaidAtBothEnds(t *testing.T) {
+	r := sample()
+	text := func() string {
+		var out strings.Builder
+		if err := r.WriteText(&out); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if whole := text(); strings.Contains(whole, "Interrupted") {
+		t.Errorf("a whole run says\n%s", whole)
+	}
+	r.Stopped = true
+	lines := strings.Split(strings.TrimSpace(text()), "\n")
+	if first, last := lines[2], lines[len(lines)-1]; !strings.HasPrefix(first, "Interrupted") || !strings.HasPrefix(last, "Interrupted") {
+		t.Errorf("it begins with %q and ends with %q", first, last)
+	}
+}
+
 // TestPageStandsByItself: nothing is fetched from elsewhere, no text becomes
 // markup, and the pictures are well-formed.
 func TestPageStandsByItself(t *testing.T) {

@@ -40,6 +40,10 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, note := range r.Notes {
 		p.line("note: %s", note)
 	}
+	if r.Stopped {
+		p.line("")
+		p.line("Interrupted: this was not the whole run, and it ends with 1.")
+	}
 	return p.err
 }
 
