@@ -81,7 +81,7 @@ model: ## the protocol as a model: all its states, and what breaks when a guard 
 	$(GO) run ./model $$tools $(MODELFLAGS)
 
 lab: ## the fault lab: every check with its twins; LABFLAGS narrows it, e.g. LABFLAGS=power-cut
-	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
+	CGO_ENABLED=0 $(GO) build -trimpath -tags fault -ldflags '$(LDFLAGS)' -o bin/impart-fault ./cmd/impart
 	bin/impart-fault lab run $(LABFLAGS)
 
 campaign: ## drawn schedules: RUNS in virtual time and RUNS/50 with real processes, from SEED; goes on where it stopped

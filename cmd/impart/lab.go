@@ -27,8 +27,9 @@ func labCommand(env streams) *cobra.Command {
 		Use:   "lab",
 		Short: "Break real servers and see what still holds",
 		Long: "The lab starts real servers and clients, breaks things, and looks from outside at what is left: rows of the database, frames on the wire, what clients stored. " +
-			"Each check also runs with one guard switched off (its twins) and has to report that: a check that cannot fail would be worth nothing.",
-		Example: "# what can be checked?\nimpart lab list\n\n# everything\nimpart lab run\n\n# the crashes of seed 000\nimpart lab run '06-crash-*'",
+			"Each check also runs with one guard switched off (its twins) and has to report that: a check that cannot fail would be worth nothing.\n\n" +
+			"The 06-… and 002-… names are those of the two design texts that Impart was built from; the other checks came later.",
+		Example: "# what can be checked?\nimpart lab list\n\n# everything\nimpart lab run\n\n# crashes around the commit of a message\nimpart lab run '06-crash-*'",
 	}
 	cmd.AddCommand(labListCommand(), labRunCommand(env), labReportCommand(env), labClientCommand(env), labDiskCommand(env), labCampaignCommand(env))
 	return cmd
@@ -41,15 +42,39 @@ func labListCommand() *cobra.Command {
 		Short: "Show every check: what must hold, what is broken, and its twins",
 		Long:  "Shows the checks with the invariant that each is about. A NAME may be a pattern, such as '06-*'.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := lab.Select(checks.All(), args)
+			chosen, err := chooseChecks(args)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			return report.List(cmd.OutOrStdout(), chosen, asJSON)
 		},
 	}
 	addJSON(cmd, &asJSON)
 	return cmd
+}
+
+// chooseChecks gives the checks of these names or patterns, all without one.
+func chooseChecks(names []string) ([]lab.Check, error) {
+	all := checks.All()
+	chosen, err := lab.Select(all, names)
+	var unknown *lab.UnknownError
+	if errors.As(err, &unknown) {
+		ids := make([]string, len(all))
+		for i, c := range all {
+			ids[i] = c.ID
+		}
+		near := suggest(unknown.Name, ids)
+		if i := slices.IndexFunc(ids, func(id string) bool { return strings.Contains(id, unknown.Name) }); near == "" && i >= 0 {
+			near = ids[i] // the prefix was left out
+		}
+		if near != "" {
+			return nil, usagef("no check is called %q; did you mean %s?", unknown.Name, near)
+		}
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return chosen, nil
 }
 
 // labRun are the flags of impart lab run.
@@ -68,11 +93,11 @@ func labRunCommand(env streams) *cobra.Command {
 			"PASS: nothing was violated, the fault bit, and every twin was caught. NOT_RUN: this machine lacks something; it never counts as PASS. " +
 			"Ends with 1 if a check failed, and with --strict also if one did not run.\n\n" +
 			"The servers need a program built with fault points. Inside the source tree one is built; elsewhere name it with --binary.",
-		Example: "# everything; takes a quarter of an hour\nimpart lab run\n\n# the quick set\nimpart lab run --short\n\n# one check, and keep its stores to look into\nimpart lab run --keep power-cut",
+		Example: "# everything\nimpart lab run\n\n# the quick set\nimpart lab run --short\n\n# one check, and keep its stores to look into\nimpart lab run --keep power-cut",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return flags.run(ctx, cmd, env, args)
+			return flags.run(listened(ctx, cmd), cmd, env, args)
 		},
 	}
 	cmd.Flags().StringVar(&flags.out, "out", evidenceFolder, "folder that the evidence of the run goes under")
@@ -85,9 +110,9 @@ func labRunCommand(env streams) *cobra.Command {
 }
 
 func (f *labRun) run(ctx context.Context, cmd *cobra.Command, env streams, names []string) error {
-	chosen, err := lab.Select(checks.All(), names)
+	chosen, err := chooseChecks(names)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	if f.short {
 		chosen = slices.DeleteFunc(slices.Clone(chosen), func(c lab.Check) bool { return !c.Short })
@@ -206,7 +231,8 @@ func labReportCommand(env streams) *cobra.Command {
 // runFolder finds the folder of a run, of the last one if none is named.
 func runFolder(out string, args []string) (string, error) {
 	if len(args) == 1 {
-		if _, err := os.Stat(args[0]); err == nil {
+		_, err := os.Stat(args[0])
+		if err == nil || filepath.IsAbs(args[0]) {
 			return args[0], nil
 		}
 		return filepath.Join(out, args[0]), nil

@@ -21,7 +21,11 @@ type labProgress struct {
 
 func newLabProgress(env streams, w io.Writer) *labProgress {
 	_, dumb := env.env("NO_COLOR")
-	file, isFile := w.(*os.File)
+	under := w
+	if pipe, ok := w.(watched); ok {
+		under = pipe.Writer
+	}
+	file, isFile := under.(*os.File)
 	return &labProgress{w: w, live: isFile && isatty.IsTerminal(file.Fd()) && !dumb}
 }
 

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 
@@ -23,6 +24,9 @@ func (b *Bench) Disk() *Disk {
 	fs, err := crashfs.Mount(crashfs.Config{
 		Backing: filepath.Join(b.Data, "durable"), Mount: filepath.Join(b.Data, "disk"), Command: []string{b.Binary, "lab", "disk"},
 	})
+	if errors.Is(err, crashfs.ErrMount) {
+		b.NotRun(err.Error())
+	}
 	b.Must(err)
 	d := &Disk{fs, b}
 	b.Cleanup(func() { _ = fs.Close() }) // whatever it says, what there is to find was found

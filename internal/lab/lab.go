@@ -62,9 +62,16 @@ func (s Sabotage) folder() string {
 	return s.Name
 }
 
+// UnknownError is a name or pattern that is no check's.
+type UnknownError struct{ Name string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("no check is called %q; impart lab list shows them", e.Name)
+}
+
 // Select gives the checks whose ids match one of the patterns (as [path.Match]
 // has them), in their own order; all of them without patterns. A pattern that
-// matches nothing is an error.
+// matches nothing is an [UnknownError].
 func Select(checks []Check, patterns []string) ([]Check, error) {
 	if len(patterns) == 0 {
 		return checks, nil
@@ -81,7 +88,7 @@ func Select(checks []Check, patterns []string) ([]Check, error) {
 			wanted[c.ID] = wanted[c.ID] || match
 		}
 		if !found {
-			return nil, fmt.Errorf("no check is called %q; impart lab list shows them", pattern)
+			return nil, &UnknownError{pattern}
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return !wanted[c.ID] }), nil

@@ -19,6 +19,10 @@ import (
 // answerTime bounds how long the process of a disk may take for an answer.
 const answerTime = 20 * time.Second
 
+// ErrMount is in the error of [Mount] when the system has refused to mount a disk,
+// although [Available] found nothing missing.
+var ErrMount = errors.New("the system does not mount it")
+
 // Config says where a disk is. All fields are needed.
 type Config struct {
 	Backing string // directory with what is durable; made if it is not there
@@ -255,7 +259,7 @@ func startDaemon(c Config) (*daemon, error) {
 	go d.listen(out)
 	mounted, err := d.answer()
 	if err == nil && mounted.Error != "" {
-		err = errors.New(mounted.Error)
+		err = fmt.Errorf("%w: %s", ErrMount, mounted.Error)
 	}
 	if err != nil {
 		d.stop()

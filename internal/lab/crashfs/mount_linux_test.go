@@ -54,6 +54,14 @@ func counts(t *testing.T, disk *FS) Counts {
 	return must[Counts](t)(disk.Counts())
 }
 
+func TestADeviceThatIsNoFUSE(t *testing.T) {
+	for _, name := range []string{"/dev/null", t.TempDir(), "/dev/none"} {
+		if err := usable(name); err == nil || !strings.Contains(err.Error(), "no FUSE here") || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestAvailableSaysWhy(t *testing.T) {
 	if err := Available(); err != nil {
 		if _, mountErr := Mount(Config{Backing: t.TempDir(), Mount: t.TempDir(), Command: []string{os.Args[0], "disk"}}); mountErr == nil || mountErr.Error() != err.Error() {

@@ -11,15 +11,27 @@ import (
 
 // Available is an error that says why no disk can be mounted here; nil if one can.
 func Available() error {
-	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if !mayMount() {
+		return errors.New("mounting a disk that loses power takes root (CAP_SYS_ADMIN): run it as root")
+	}
+	return usable("/dev/fuse")
+}
+
+// usable is an error unless name is the device of FUSE.
+func usable(name string) error {
+	info, err := os.Stat(name)
 	if err != nil {
 		return fmt.Errorf("no FUSE here: %w", err)
 	}
-	_ = dev.Close()
-	if !mayMount() {
-		return errors.New("this process may not mount (CAP_SYS_ADMIN): run it as root")
+	const fuse = 10<<8 | 229 // its number on every Linux
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || info.Mode()&os.ModeCharDevice == 0 || stat.Rdev != fuse {
+		return fmt.Errorf("no FUSE here: %s is something else (%s)", name, info.Mode())
 	}
-	return nil
+	dev, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("no FUSE here: %w", err)
+	}
+	return dev.Close()
 }
 
 // mayMount looks for CAP_SYS_ADMIN, which root in a container may lack.
