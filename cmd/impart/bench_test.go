@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +38,29 @@ func TestBenchInterruptedTwice(t *testing.T) {
 		t.Errorf("it ends with %d, reports %q and says:\n%s", code, text, told)
 	}
 	nothingLeft(t, folder)
+}
+
+// TestBenchStormNotesTooFewStorms: two storms are chance, and three are not.
+func TestBenchStormNotesTooFewStorms(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for every, few := range map[string]bool{"450ms": true, "200ms": false} {
+		cmd := exec.CommandContext(t.Context(), exe, "bench", "storm", "--clients", "3", "--messages", "2", "--live", "2", "--rate", "50", "--duration", "1s", "--every", every)
+		cmd.Args[0] = "impart"
+		cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if got := strings.Contains(string(out), "note: only 2 storms: "); got != few {
+			t.Errorf("a storm every %s: noted as too few: %v\n%s", every, got, out)
+		}
+		if n := strings.Count(string(out), "CPU of anything else on this machine"); runtime.GOOS == "linux" && n != 2 {
+			t.Errorf("%d runs say how busy the machine was, and 2 are compared:\n%s", n, out)
+		}
+	}
 }
 
 func nothingLeft(t *testing.T, folder string) {

@@ -20,7 +20,7 @@ func benchStormCommand(f *benchFlags) *cobra.Command {
 	benchFlag(cmd, "live", "32", "senders that go on meanwhile", number(&load.Live, 1, 10_000))
 	benchFlag(cmd, "rate", "500", "sends a second of all of them together", fraction(&load.Rate, 1, 1_000_000))
 	benchFlag(cmd, "body", "150", "bytes of a message", number(&load.Body, 1, 60_000))
-	benchFlag(cmd, "duration", "10s", "how long the calm lasts, and how long there are storms", duration(&load.Duration, time.Second, day))
+	benchFlag(cmd, "duration", "10s", "how long the calm lasts, and how long there are storms; more than three times --every, for three storms", duration(&load.Duration, time.Second, day))
 	benchFlag(cmd, "every", "2s", "time between the beginnings of two storms", duration(&load.Every, 200*time.Millisecond, day))
 	return cmd
 }

@@ -86,7 +86,18 @@ func (c counters) describe(run *Run) {
 	server, own := c["process_cpu_seconds_total"], c[ownCPU]
 	run.add("CPU of the server", 100*server/run.Seconds, "% of a core")
 	run.add("CPU of the bench", 100*own/run.Seconds, "% of a core")
-	if all := c[machineCPU]; all > 0 {
-		run.add("CPU of anything else on this machine", 100*max(all-server-own, 0)/run.Seconds, "% of a core")
+	c.others(run, run.Seconds)
+}
+
+// othersCPU is the figure of what neither the server nor the bench has used.
+const othersCPU = "CPU of anything else on this machine"
+
+// others adds to a run how busy the rest of the machine was in so many seconds,
+// where it is known. The system counts in hundredths of a second, so that a short
+// time tells nothing.
+func (c counters) others(run *Run, seconds float64) {
+	const least = 0.5
+	if all := c[machineCPU]; all > 0 && seconds >= least {
+		run.add(othersCPU, 100*max(all-c["process_cpu_seconds_total"]-c[ownCPU], 0)/seconds, "% of a core")
 	}
 }

@@ -75,7 +75,14 @@ type Ratio struct {
 	AtMost bool    `json:"at_most,omitempty"`
 	// Why says what is compared with what.
 	Why string `json:"why"`
+	// Others is how much of a core other processes took meanwhile, in percent; 0: none,
+	// or it was not measured.
+	Others float64 `json:"others_cpu_percent,omitempty"`
 }
+
+// busyShare is how much of a core others may take before it is said of a ratio
+// that was not reached, in percent.
+const busyShare = 25
 
 // Met reports whether the aim was reached; told is false without one.
 func (r Ratio) Met() (met, told bool) {

@@ -156,6 +156,35 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// TestABusyMachineIsSaid: a ratio that was not reached has the reason that was
+// measured, the busiest of the runs that it compares, and no other.
+func TestABusyMachineIsSaid(t *testing.T) {
+	with := func(percent float64) Run {
+		run := Run{Seconds: 2}
+		counters{machineCPU: 3 + percent/100*2, "process_cpu_seconds_total": 2, ownCPU: 1}.others(&run, 2)
+		return run
+	}
+	short := Run{}
+	counters{machineCPU: 9}.others(&short, 0.1)
+	for _, c := range []struct {
+		value float64
+		runs  []Run
+		want  string
+	}{
+		{5, []Run{with(10), with(63)}, "at least 8: not reached; the machine was busy: other processes took 63 % of a core"},
+		{5, []Run{with(10)}, "at least 8: not reached"},
+		{5, []Run{short}, "at least 8: not reached"},
+		{5, nil, "at least 8: not reached"},
+		{9, []Run{with(63)}, "at least 8"},
+	} {
+		r := &Report{}
+		r.ratio(Ratio{Value: c.value, Reach: 8}, c.runs...)
+		if got := r.Ratios[0].Aim(); got != c.want {
+			t.Errorf("%v: %q, want %q", c.value, got, c.want)
+		}
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		of   []float64

@@ -118,9 +118,11 @@ func (b *sendBench) close() {
 }
 
 func (b *sendBench) measure(ctx context.Context) (err error) {
+	before, start := b.counters(ctx, b.server), time.Now()
 	if b.alone, b.commit, err = b.lone(ctx, b.crowd, b.yard, b.load.Turns); err != nil {
 		return err
 	}
+	b.counters(ctx, b.server).since(before).others(&b.alone, time.Since(start).Seconds())
 	for round := range b.load.Rounds {
 		if err := b.round(ctx, round); err != nil || ctx.Err() != nil {
 			return err
@@ -236,16 +238,16 @@ func (b *sendBench) summarize() {
 		r.Runs = append(r.Runs, *b.paced)
 	}
 	r.ratio(Ratio{Name: "× one transaction per message", Value: medianRate(b.group) / medianRate(b.single), Reach: 8,
-		Why: "sends a second, medians, both servers in this run"})
+		Why: "sends a second, medians, both servers in this run"}, slices.Concat(b.group, b.single)...)
 	r.ratio(Ratio{Name: "% of the store alone", Value: 100 * medianRate(b.group) / medianRate(b.raw), Reach: 60,
-		Why: "sends a second, medians, against batches of 256 without a server"})
+		Why: "sends a second, medians, against batches of 256 without a server"}, b.group...)
 	if b.commit.Latency == nil {
 		return
 	}
 	lone := b.commit.Latency.P50
 	if b.alone.Latency != nil {
 		r.ratio(Ratio{Name: "× a lone commit, p50 of one sender", Value: b.alone.Latency.P50 / lone, Reach: 1.3, AtMost: true,
-			Why: "in turns with it"})
+			Why: "in turns with it"}, b.alone)
 	}
 	if b.paced != nil && b.paced.Latency != nil {
 		r.tail(b.paced, lone)
@@ -257,13 +259,16 @@ func (b *sendBench) summarize() {
 func (r *Report) tail(run *Run, lone float64) {
 	p99 := run.Latency.P99
 	r.ratio(Ratio{Name: "× a lone commit, p99 of a send in open loop", Value: p99 / lone, Reach: 8, AtMost: true,
-		Why: "p50 of the lone commits before the load"})
+		Why: "p50 of the lone commits before the load"}, *run)
 	r.ratio(Ratio{Name: "× a lone commit meanwhile, both p99", Value: p99 / run.figure(controlP99),
 		Why: "on a machine as busy as it was then"})
 }
 
-// ratio adds a comparison, unless one of its sides was not measured.
-func (r *Report) ratio(of Ratio) {
+// ratio adds a comparison of runs, unless one of its sides was not measured.
+func (r *Report) ratio(of Ratio, runs ...Run) {
+	for i := range runs {
+		of.Others = max(of.Others, runs[i].figure(othersCPU))
+	}
 	if of.Value > 0 && !math.IsInf(of.Value, 0) && !math.IsNaN(of.Value) {
 		r.Ratios = append(r.Ratios, of)
 	}

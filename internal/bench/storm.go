@@ -73,7 +73,7 @@ type storm struct {
 	crowd         *crowd
 	clients, live []*sender
 
-	calmly, raging *Latency
+	calmly, raging *Run
 	first, again   float64 // bytes that the server wrote for a message, and for a resend
 	resent, dups   atomic.Int64
 	raged          atomic.Bool  // a storm is on
@@ -116,13 +116,15 @@ func (s *storm) store(ctx context.Context) error {
 
 // calm measures the live senders without a storm.
 func (s *storm) calm(ctx context.Context) error {
+	before := s.counters(ctx, s.target)
 	m, late := newMeter(), newRecorder()
 	run, err := s.window(ctx, window{name: "live senders, calm", unit: "sends", of: s.load.Duration, grace: lateAnswer}, m, func(ctx context.Context) error {
 		return s.crowd.open(ctx, s.live, s.load.Rate, s.load.Duration, late, func(due time.Time) { m.finish(time.Since(due)) })
 	})
 	run.Loop, run.Of = Open, "a send, from when it was due to its answer"
 	run.meanwhile(late, nil)
-	s.calmly = run.Latency
+	s.counters(ctx, s.target).since(before).others(&run, run.Seconds)
+	s.calmly = &run
 	s.Report.Runs = append(s.Report.Runs, run)
 	return err
 }
@@ -159,6 +161,7 @@ func (s *storm) alone(ctx context.Context) error {
 // rage lets storms come over the live senders. Of their sends only those count
 // that met a storm.
 func (s *storm) rage(ctx context.Context) error {
+	before := s.counters(ctx, s.target)
 	m, late := newMeter(), newRecorder()
 	run, err := s.window(ctx, window{name: "live senders, in storms", unit: "sends", of: s.load.Duration, grace: lateAnswer}, m, func(ctx context.Context) error {
 		ended := make(chan error, 1)
@@ -181,7 +184,8 @@ func (s *storm) rage(ctx context.Context) error {
 	run.add("live sends that met one", float64(m.done.Load()), "")
 	run.meanwhile(late, nil)
 	s.crowd.refused.describe(&run)
-	s.raging = run.Latency
+	s.counters(ctx, s.target).since(before).others(&run, run.Seconds)
+	s.raging = &run
 	s.Report.Runs = append(s.Report.Runs, run)
 	return err
 }
@@ -279,10 +283,25 @@ func (s *storm) written() int64 {
 	return bytesWritten(s.target.Process.PID())
 }
 
+// enoughStorms is how many it takes for one in the middle, with one on either side.
+const enoughStorms = 3
+
+// fewStorms warns that what n storms did may be chance.
+func fewStorms(n int, every time.Duration) string {
+	what := fmt.Sprintf("only %d storms", n)
+	if n == 1 {
+		what = "only 1 storm"
+	}
+	return fmt.Sprintf("%s: what they did to the live senders may be chance. It takes at least %d for a median: a --duration of more than %v, or a shorter --every", what, enoughStorms, enoughStorms*every)
+}
+
 func (s *storm) summarize() {
 	r := s.Report
-	if s.calmly != nil && s.raging != nil {
-		r.ratio(Ratio{Name: "× calm, p99 of live senders", Value: s.raging.P99 / s.calmly.P99, Reach: 3, AtMost: true, Why: "in storms against calm, same rate"})
+	if s.raging != nil && s.storms < enoughStorms {
+		r.note(fewStorms(s.storms, s.load.Every))
+	}
+	if s.calmly != nil && s.calmly.Latency != nil && s.raging != nil && s.raging.Latency != nil {
+		r.ratio(Ratio{Name: "× calm, p99 of live senders", Value: s.raging.Latency.P99 / s.calmly.Latency.P99, Reach: 3, AtMost: true, Why: "in storms against calm, same rate"}, *s.calmly, *s.raging)
 	}
 	if s.first > 0 {
 		r.ratio(Ratio{Name: "bytes written for a resend, × a message", Value: s.again / s.first, Reach: 1, AtMost: true, Why: "one storm alone against the first sends"})

@@ -67,6 +67,9 @@ func (r Ratio) Aim() string {
 	text := word + " " + number(r.Reach)
 	if !met {
 		text += ": not reached"
+		if r.Others >= busyShare {
+			text += fmt.Sprintf("; the machine was busy: other processes took %.0f %% of a core", r.Others)
+		}
 	}
 	return text
 }
