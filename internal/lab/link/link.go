@@ -21,6 +21,7 @@ type Link struct {
 	shapes [2]Shape
 	turn   chan struct{} // closed and replaced when a shape changes
 	lost   [2]bool       // bytes of the way were swallowed: it cannot go on
+	narrow [2]bool       // the way has small buffers
 }
 
 // chunk is what was read at once, or how a stream ended.
@@ -40,9 +41,30 @@ func (l *Link) Shape(dir Direction, change func(*Shape)) {
 func (l *Link) shape(dir Direction, change func(*Shape)) {
 	for _, way := range dir.ways() {
 		change(&l.shapes[way])
+		if l.narrow[way] && l.shapes[way].Rate == 0 {
+			l.buffers(way, wide)
+		}
 	}
 	close(l.turn)
 	l.turn = make(chan struct{})
+}
+
+// How many bytes the system may buffer on each side of a way. It rounds them as it
+// likes, and once they are set it no longer chooses by itself.
+const (
+	narrow = 2 << 10
+	wide   = 4 << 20
+)
+
+// buffers sets the buffers of a way, under proxy.mu.
+func (l *Link) buffers(way, bytes int) {
+	l.narrow[way] = bytes == narrow
+	if tcp, ok := l.ends[way].(*net.TCPConn); ok {
+		_ = tcp.SetReadBuffer(bytes) // a matter of degree
+	}
+	if tcp, ok := l.ends[1-way].(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(bytes)
+	}
 }
 
 // now is the shape of a way and what tells of its next change.

@@ -51,7 +51,7 @@ type Shape struct {
 	Latency time.Duration // each byte is this much later
 	Jitter  time.Duration // and up to this much more, drawn anew for what is read at once; order is kept
 	// Rate is in bytes a second; 0 is no limit. A link that is made while it is set
-	// has small buffers in the proxy, so that its sender soon notices.
+	// has small buffers in the proxy until it is lifted, so that its sender soon notices.
 	Rate int
 	// Frozen holds everything, also an end. Nothing is lost: once thawed it goes on,
 	// as TCP does over a network that was away for a while. Meanwhile the sender
@@ -283,23 +283,12 @@ func (p *Proxy) add(client, server net.Conn) *Link {
 	}
 	for way, shape := range l.shapes {
 		if shape.Rate > 0 {
-			narrow(l.ends[way], l.ends[1-way])
+			l.buffers(way, narrow)
 		}
 	}
 	p.counts.Links++
 	p.links = append(p.links, l)
 	return l
-}
-
-// narrow lets the system buffer little between two connections.
-func narrow(from, to net.Conn) {
-	const bytes = 2048
-	if tcp, ok := from.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(bytes) // a matter of degree: the system rounds up as it likes
-	}
-	if tcp, ok := to.(*net.TCPConn); ok {
-		_ = tcp.SetWriteBuffer(bytes)
-	}
 }
 
 func (p *Proxy) remove(l *Link) {

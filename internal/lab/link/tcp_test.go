@@ -191,3 +191,25 @@ func TestASlowLinkHoldsItsSender(t *testing.T) {
 		t.Errorf("%+v", w.Counts())
 	}
 }
+
+// TestAHealedLinkIsFast: a link that was made slow is as others are once it is
+// healed. With the small buffers left it needs many times as long.
+func TestAHealedLinkIsFast(t *testing.T) {
+	w := newWorld(t)
+	w.ShapeNew(Down, func(s *Shape) { s.Rate = 1 << 10 })
+	client, server := w.call()
+	_, _ = io.WriteString(server, "a")
+	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	w.Heal()
+	const size = 64 << 20
+	began := time.Now()
+	go func() { _, _ = server.Write(make([]byte, size)); _ = server.Close() }()
+	got, _ := readAll(t, client)
+	took := time.Since(began)
+	t.Logf("%d MiB in %v", size>>20, took)
+	if len(got) != size || took > 5*time.Second {
+		t.Errorf("%d of %d bytes in %v", len(got), size, took)
+	}
+}
