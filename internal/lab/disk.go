@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/impart-im/impart/internal/lab/crashfs"
 )
 
@@ -67,13 +65,11 @@ func (d *Disk) cutNoted(mode crashfs.Mode, cut crashfs.Cut) (pages int) {
 // Fault sets what the disk does wrong from now on.
 func (d *Disk) Fault(f crashfs.Faults) {
 	d.b.Must(d.SetFaults(f))
+	what := "faults"
 	if f == (crashfs.Faults{}) {
-		d.b.Note("disk", "healed", "a good disk")
-		return
+		what = "healed"
 	}
-	text, err := json.Marshal(f)
-	d.b.Must(err)
-	d.b.Note("disk", "faults", "%s", text)
+	d.b.Note("disk", what, "%s", f)
 }
 
 // Counted is what the disk has done so far.

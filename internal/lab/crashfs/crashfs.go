@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 	"time"
 )
 
@@ -56,6 +57,29 @@ type Faults struct {
 	// after that; 0 is all.
 	From  int `json:"from,omitzero"`
 	Count int `json:"count,omitzero"`
+}
+
+// String is what the disk does wrong, in words: "each flush takes 3s".
+func (f Faults) String() string {
+	var does []string
+	say := func(so bool, format string, args ...any) {
+		if so {
+			does = append(does, fmt.Sprintf(format, args...))
+		}
+	}
+	say(f.SyncLies, "flushes lie")
+	say(f.SyncFails, "flushes fail")
+	say(f.SyncDelay > 0, "each flush takes %v", f.SyncDelay)
+	say(f.WriteFails, "writes fail")
+	say(f.Full, "it is full")
+	say(f.Space > 0, "%d bytes are left", f.Space)
+	if len(does) == 0 {
+		return "a good disk"
+	}
+	say(f.Match != "", "for %s alone", f.Match)
+	say(f.From > 0, "from the one after %d on", f.From)
+	say(f.Count > 0, "%d times", f.Count)
+	return strings.Join(does, ", ")
 }
 
 // Validate lists what is wrong with the faults.

@@ -393,3 +393,17 @@ func TestAnUnknownCutIsRefused(t *testing.T) {
 		t.Error("it is taken")
 	}
 }
+
+func TestFaultsInWords(t *testing.T) {
+	for want, f := range map[string]Faults{
+		"a good disk":                            {},
+		"flushes lie":                            {SyncLies: true},
+		"each flush takes 3s":                    {SyncDelay: 3 * time.Second},
+		"flushes fail, for *-wal alone, 3 times": {SyncFails: true, Match: "*-wal", Count: 3},
+		"it is full":                             {Full: true},
+	} {
+		if f.String() != want {
+			t.Errorf("%q, want %q", f, want)
+		}
+	}
+}
