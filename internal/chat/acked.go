@@ -10,8 +10,8 @@ import (
 
 // How long a run waits, once everything is stored, for its own acks.
 const (
-	ackTime  = 2 * time.Second        // at most, where the server is slow
-	ackLong  = 500 * time.Millisecond // for the user's devices together: others of them may be away
+	ackTime  = 2 * time.Second        // at most: a known device learns of a new conversation within a second or so
+	ackLong  = 500 * time.Millisecond // once one of the user's devices has it: the others may be away
 	ackAgain = 50 * time.Millisecond  // between two questions
 )
 
@@ -25,8 +25,8 @@ func (c *Chat) waitAcked(ctx context.Context, told map[impart.ConvID]impart.Seq)
 	defer cancel()
 	for conv, seq := range told {
 		for {
-			all, err := c.ownDevicesHave(ctx, conv, seq)
-			if all || err != nil || time.Since(began) >= ackLong {
+			own, err := c.ownDevices(ctx, conv, seq)
+			if err != nil || own.Delivered > 0 && (own.Delivered == own.Devices || time.Since(began) >= ackLong) {
 				break
 			}
 			select {
@@ -38,24 +38,24 @@ func (c *Chat) waitAcked(ctx context.Context, told map[impart.ConvID]impart.Seq)
 	}
 }
 
-// ownDevicesHave asks the server whether all devices of the user have an event. The
-// SDK does not say what this one has acknowledged, and the server counts devices.
-func (c *Chat) ownDevicesHave(ctx context.Context, conv impart.ConvID, seq impart.Seq) (bool, error) {
+// ownDevices asks the server on how many of the user's devices an event is. The SDK
+// does not say what this one has acknowledged.
+func (c *Chat) ownDevices(ctx context.Context, conv impart.ConvID, seq impart.Seq) (impart.UserReport, error) {
 	_, last := utf8.DecodeLastRuneInString(string(c.user))
 	after := c.user[:len(c.user)-last] // sorts before the user, and after nearly all who do
 	for {
 		page, err := c.Who(ctx, conv, seq, after)
 		if err != nil {
-			return false, err
+			return impart.UserReport{}, err
 		}
 		for _, u := range page.Users {
 			if u.User == c.user {
-				return u.Devices > 0 && u.Delivered == u.Devices, nil
+				return u, nil
 			}
 			after = u.User
 		}
 		if !page.More || len(page.Users) == 0 || after > c.user {
-			return false, nil
+			return impart.UserReport{}, nil
 		}
 	}
 }

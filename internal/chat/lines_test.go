@@ -343,6 +343,17 @@ func TestAScriptLeavesNoLagBehind(t *testing.T) {
 		if got := lag(); !maps.Equal(got, map[impart.DeviceID]impart.Seq{"d-u-ana": 0}) {
 			t.Errorf("behind are %v", got)
 		}
+		// A device that was here before a conversation hears of it later than a new one.
+		must(t, w.Conversation("c-late", "u-ana"))
+		ana.cfg.Conv = "c-late"
+		_, err = ana.pipe("late\n", time.Minute)
+		must(t, err)
+		d, err := w.Logic.Delivery(t.Context(), "c-late", 1)
+		must(t, err)
+		if got := d.Users[0].Devices; len(got) != 1 || got[0].Delivered != 1 {
+			t.Errorf("in the conversation that is new: %+v", got)
+		}
+		ana.cfg.Conv = ab
 		// Another device of the user that is away holds a script up for a moment only.
 		away := w.person("u-ana")
 		away.cfg.Client.Device = "d-away"
