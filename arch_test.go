@@ -111,7 +111,7 @@ var owners = map[string][]string{
 	"charm.land/":                {"cmd/impart", "internal/chat"},
 	"github.com/goccy/go-yaml":   {"cmd/impart"},
 	"github.com/lmittmann/tint":  {"cmd/impart"},
-	"os/signal":                  {"cmd/impart"},
+	"os/signal":                  {"cmd/impart", "model"},
 	"flag":                       {"cmd/impart", "internal/bench", "model"},
 	"github.com/anishathalye/":   {"internal/lab/campaign/history"},
 	"github.com/coder/websocket": {"client", "internal/lab/probe"}, // clients

@@ -98,7 +98,7 @@ inline hangUp() {
 active [2] proctype Writer() {
 	byte seq = 0;
 end:	do
-	:: atomic {
+	:: atomic { /* begin to append an event */
 #ifdef SEQ_OUTSIDE
 		begun < EVENTS ->
 		begun++;
@@ -265,7 +265,7 @@ end:	do
 		fi;
 		pending = s;
 	   };
-	   atomic {
+	   atomic { /* store the event */
 		if
 		:: pending != 0 -> s = pending; pending = 0
 		:: else -> goto end
@@ -277,7 +277,7 @@ end:	do
 		:: else
 		fi;
 	   };
-	   atomic {
+	   atomic { /* store the event */
 		if
 		:: pending != 0 -> s = pending; pending = 0
 		:: else -> goto end
@@ -317,21 +317,21 @@ end:	do
 		sync = cursor + 1
 #endif
 	   }
-	:: atomic { owes && connected && !mute -> owes = false; if :: cursor > 0 -> ack[cursor] = true :: else fi }
+	:: atomic { /* acknowledge up to the cursor */ owes && connected && !mute -> owes = false; if :: cursor > 0 -> ack[cursor] = true :: else fi }
 	od
 }
 
 active proctype Faults() {
 end:	do
-	:: atomic { faults > 0 && push[1] -> faults--; push[1] = false }
-	:: atomic { faults > 0 && push[2] -> faults--; push[2] = false }
-	:: atomic { faults > 0 && push[3] -> faults--; push[3] = false }
-	:: atomic { faults > 0 && acking -> faults--; ack[1] = false; ack[2] = false; ack[3] = false }
-	:: atomic { faults > 0 && hint -> faults--; hint = false }
-	:: atomic { faults > 0 && pull -> faults--; pull = false }
-	:: atomic { faults > 0 && sync != 0 -> faults--; sync = 0 }
-	:: atomic { faults > 0 && page -> faults--; page = false; pageFrom = 0; pageTo = 0; through = 0 }
-	:: atomic { faults > 0 && connected -> faults--; hangUp() } /* the link is cut, or the server dies */
+	:: atomic { /* a push is lost */ faults > 0 && push[1] -> faults--; push[1] = false }
+	:: atomic { /* a push is lost */ faults > 0 && push[2] -> faults--; push[2] = false }
+	:: atomic { /* a push is lost */ faults > 0 && push[3] -> faults--; push[3] = false }
+	:: atomic { /* acks are lost */ faults > 0 && acking -> faults--; ack[1] = false; ack[2] = false; ack[3] = false }
+	:: atomic { /* a hint is lost */ faults > 0 && hint -> faults--; hint = false }
+	:: atomic { /* a pull is lost */ faults > 0 && pull -> faults--; pull = false }
+	:: atomic { /* a sync is lost */ faults > 0 && sync != 0 -> faults--; sync = 0 }
+	:: atomic { /* a page is lost */ faults > 0 && page -> faults--; page = false; pageFrom = 0; pageTo = 0; through = 0 }
+	:: atomic { /* the link is cut, or the server dies */ faults > 0 && connected -> faults--; hangUp() }
 	:: atomic { /* the device dies: its memory is gone */
 		faults > 0 ->
 #ifdef PROBE_CRASH_BEFORE_ACK
@@ -346,9 +346,9 @@ end:	do
 		faults--;
 		hangUp()
 	   }
-	:: atomic { faults > 0 && !mute -> faults--; mute = true }
-	:: atomic { mute && !quiet -> push[1] = false; push[2] = false; push[3] = false; hint = false; pull = false; sync = 0; page = false; pageFrom = 0; pageTo = 0; through = 0; owes = false; ack[1] = false; ack[2] = false; ack[3] = false }
-	:: atomic { faults > 0 -> faults = 0 } /* nothing goes wrong any more */
+	:: atomic { /* the device falls silent for good */ faults > 0 && !mute -> faults--; mute = true }
+	:: atomic { /* nothing reaches a silent device */ mute && !quiet -> push[1] = false; push[2] = false; push[3] = false; hint = false; pull = false; sync = 0; page = false; pageFrom = 0; pageTo = 0; through = 0; owes = false; ack[1] = false; ack[2] = false; ack[3] = false }
+	:: atomic { /* nothing goes wrong any more */ faults > 0 -> faults = 0 }
 	od
 }
 

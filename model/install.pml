@@ -97,7 +97,7 @@ inline advance(seq, withN) {
 
 active proctype Others() {
 end:	do
-	:: atomic { written < OTHERS && rows < ROWS - 1 -> written++; rows++; log[rows] = written }
+	:: atomic { /* another device appends an event */ written < OTHERS && rows < ROWS - 1 -> written++; rows++; log[rows] = written }
 	od
 }
 
@@ -271,8 +271,8 @@ end:	do
 active proctype Faults() {
 	byte s;
 end:	do
-	:: atomic { faults > 0 && connected -> faults--; hangUp() }
-	:: atomic { faults > 0 && ack != 0 -> faults--; ack = 0; ackN = 0; ackEpoch = 0 }
+	:: atomic { /* the connection is cut */ faults > 0 && connected -> faults--; hangUp() }
+	:: atomic { /* an ack is lost */ faults > 0 && ack != 0 -> faults--; ack = 0; ackN = 0; ackEpoch = 0 }
 	:: atomic { /* the device is reinstalled, its store is lost */
 		faults > 0 && install == 1 && n > 0 ->
 		faults--;
@@ -319,7 +319,7 @@ end:	do
 		delivered = 0
 #endif
 	   }
-	:: atomic { faults > 0 -> faults = 0 } /* nothing goes wrong any more */
+	:: atomic { /* nothing goes wrong any more */ faults > 0 -> faults = 0 }
 	od
 }
 

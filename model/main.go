@@ -11,9 +11,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"regexp"
 	"runtime"
+	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 )
 
@@ -22,13 +25,29 @@ func main() {
 	cc := flag.String("cc", "cc", "path of a C compiler")
 	only := flag.String("run", "", "only the runs whose `pattern` matches MODEL or MODEL/MACRO")
 	asJSON := flag.Bool("json", false, "print the results as JSON")
-	trail := flag.Bool("trail", false, "print the steps that lead to each violation")
+	trail := flag.Bool("trail", false, "tell the steps that lead to each violation, in the words of the model")
+	verbose := flag.Bool("v", false, "with -trail: also print each statement and value, as spin does")
+	flag.Usage = usage
 	flag.Parse()
-	tools := tools{spin: *spin, cc: *cc, trail: *trail}
-	if err := run(context.Background(), tools, *only, *asJSON, os.Stdout); err != nil {
+	ctx, stop := interruptible(context.Background())
+	tools := tools{spin: *spin, cc: *cc, trail: *trail, verbose: *verbose}
+	err := run(ctx, tools, *only, *asJSON, os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "model:", err)
 		os.Exit(1)
 	}
+}
+
+// interruptible is ctx that ends at Ctrl-C, so that what was made is taken away.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+func usage() {
+	out := flag.CommandLine.Output()
+	fmt.Fprintln(out, "usage: make model MODELFLAGS='FLAGS', as in: make model MODELFLAGS='-run send/NO_DEDUP -trail'")
+	flag.PrintDefaults()
 }
 
 func run(ctx context.Context, t tools, only string, asJSON bool, out io.Writer) error {
@@ -47,7 +66,11 @@ func run(ctx context.Context, t tools, only string, asJSON bool, out io.Writer) 
 		}
 	}
 	if len(jobs) == 0 {
-		return fmt.Errorf("nothing is called %q; see the tables in model/README.md", only)
+		var names []string
+		for _, j := range allJobs(models) {
+			names = append(names, j.name())
+		}
+		return fmt.Errorf("nothing is called %q; there is, among others: %s", only, strings.Join(near(only, names), ", "))
 	}
 	dir, err := os.MkdirTemp("", "impart-model-")
 	if err != nil {
@@ -55,6 +78,9 @@ func run(ctx context.Context, t tools, only string, asJSON bool, out io.Writer) 
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	results := runAll(ctx, t, dir, jobs)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if asJSON {
 		err = printJSON(out, results)
 	} else {
@@ -89,7 +115,9 @@ func runAll(ctx context.Context, t tools, dir string, jobs []job) []result {
 		})
 	}
 	for i := range jobs {
-		next <- i
+		if ctx.Err() == nil {
+			next <- i
+		}
 	}
 	close(next)
 	workers.Wait()
@@ -112,7 +140,7 @@ func printTable(out io.Writer, results []result) error {
 	}
 	for _, r := range results {
 		if r.Trail != "" {
-			fmt.Fprintf(out, "\n%s %s\n%s", r.Model, r.Macro, r.Trail)
+			fmt.Fprintf(out, "\n%s without its guard %s, how %s breaks:\n%s", r.Model, r.Macro, r.Breaks, r.Trail)
 		}
 	}
 	return nil

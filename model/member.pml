@@ -99,8 +99,8 @@ inline append(kind, place) {
 
 active proctype Others() {
 end:	do
-	:: atomic { firstAt == 0 -> append(first, firstAt); body = true; key = true }
-	:: atomic { textAt == 0 -> append(text, textAt) }
+	:: atomic { /* append the first message */ firstAt == 0 -> append(first, firstAt); body = true; key = true }
+	:: atomic { /* append another message */ textAt == 0 -> append(text, textAt) }
 	:: atomic { /* the network had kept a copy of ana's send */
 		firstAt != 0 && !resent && faults > 0 ->
 		faults--;
@@ -116,7 +116,7 @@ end:	do
 #endif
 		skip /* a duplicate */
 	   }
-	:: atomic { firstAt != 0 && recallAt == 0 ->
+	:: atomic { /* recall the first message */ firstAt != 0 && recallAt == 0 ->
 #ifdef PROBE_RECALLED_OUTSIDE
 		assert(leaveAt == 0 || joinAt != 0); /* PROBE_RECALLED_OUTSIDE */
 #endif
@@ -131,8 +131,8 @@ end:	do
 #endif
 		append(recall, recallAt)
 	   }
-	:: atomic { leaveAt == 0 -> append(leave, leaveAt) }
-	:: atomic { leaveAt != 0 && joinAt == 0 -> append(join, joinAt) }
+	:: atomic { /* leave */ leaveAt == 0 -> append(leave, leaveAt) }
+	:: atomic { /* join again */ leaveAt != 0 && joinAt == 0 -> append(join, joinAt) }
 	:: break
 	od
 }
@@ -141,7 +141,7 @@ active proctype Server() {
 	byte s;
 end:	do
 #ifdef AUDIENCE_CACHED
-	:: atomic { audience != inPeriod(rows) -> audience = !audience }
+	:: atomic { /* the cached audience is looked up anew */ audience != inPeriod(rows) -> audience = !audience }
 #endif
 	:: atomic { /* push to those who may see the event, or lose it */
 		pushed < rows ->
@@ -280,7 +280,7 @@ end:	do
 
 active proctype Faults() {
 end:	do
-	:: atomic { faults > 0 -> faults = 0 } /* nothing goes wrong any more */
+	:: atomic { /* nothing goes wrong any more */ faults > 0 -> faults = 0 }
 	od
 }
 

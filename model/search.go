@@ -94,6 +94,7 @@ type result struct {
 type tools struct {
 	spin, cc string
 	trail    bool // keep the steps to each violation
+	verbose  bool // each statement of them too
 }
 
 // do runs one job in a folder of its own. What should break is tried with as few
@@ -148,15 +149,20 @@ func (t tools) searchIn(ctx context.Context, dir string, j job, r *result) (find
 		return findings{}, err
 	}
 	f := readSearch(out)
-	if f.broke == asserted {
+	if f.broke == asserted || f.broke == goesRound && t.trail {
 		replay := append([]string{"-t", "-p", "-g"}, append(defines, file)...)
 		steps, err := command(ctx, dir, t.spin, replay...)
 		if err != nil {
 			return f, err
 		}
-		f.broke = brokenCheck(j.model, steps)
+		if f.broke == asserted {
+			f.broke = brokenCheck(j.model, steps)
+		}
 		if t.trail {
-			r.Trail = steps
+			r.Trail = story(j.model, steps)
+		}
+		if t.trail && t.verbose {
+			r.Trail += "\n" + steps
 		}
 	}
 	return f, nil
@@ -181,6 +187,9 @@ func checker(j job) (compile, options []string) {
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "TMPDIR="+dir) // what it leaves there goes with dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 2 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)

@@ -220,7 +220,7 @@ end:	do
 		fi
 	   };
 
-answer:	   atomic {
+answer:	   atomic { /* answer, or crash before it */
 		if
 		:: faults > 0 ->
 #ifdef PROBE_CRASH_AFTER_COMMIT
@@ -230,7 +230,7 @@ answer:	   atomic {
 		:: ans[message(key)] = seq
 		fi
 	   };
-again:	   atomic { busy[message(key)]--; key = 0; seq = 0; fresh = false }
+again:	   atomic { /* ready for the next request */ busy[message(key)]--; key = 0; seq = 0; fresh = false }
 	od
 }
 
@@ -238,8 +238,8 @@ again:	   atomic { busy[message(key)]--; key = 0; seq = 0; fresh = false }
 proctype Message(byte m) {
 end:	do
 #ifdef SEND_BEFORE_OUTBOX
-	:: atomic { state[m] == unwritten -> state[m] = onlySent; req[m] = m + 1 }
-	:: atomic { state[m] == onlySent -> state[m] = waiting }
+	:: atomic { /* send what is not written yet */ state[m] == unwritten -> state[m] = onlySent; req[m] = m + 1 }
+	:: atomic { /* write it, when it is sent already */ state[m] == onlySent -> state[m] = waiting }
 #endif
 	:: atomic { /* send, or send again once nothing of it is under way */
 		state[m] == waiting && req[m] == 0 && ans[m] == 0 && busy[m] == 0 ->
@@ -266,7 +266,7 @@ end:	do
 		:: faults > 0 -> faults--
 		fi
 	   }
-	:: atomic { ans[m] == REFUSED && state[0] == settled -> ans[m] = 0 }
+	:: atomic { /* a refused message may go once the one before it is settled */ ans[m] == REFUSED && state[0] == settled -> ans[m] = 0 }
 	:: atomic { /* found in the synced log; the hello before it has written, and so flushed */
 		state[m] == waiting && seqOf(m) != 0 && open == NOBODY ->
 #ifdef PROBE_SETTLED_FROM_LOG
@@ -285,8 +285,8 @@ end:	do
 /* Losses of a message's frames. */
 proctype Loss(byte m) {
 end:	do
-	:: atomic { faults > 0 && req[m] != 0 -> faults--; req[m] = 0 }
-	:: atomic { faults > 0 && ans[m] != 0 -> faults--; ans[m] = 0 }
+	:: atomic { /* a request is lost */ faults > 0 && req[m] != 0 -> faults--; req[m] = 0 }
+	:: atomic { /* an answer is lost */ faults > 0 && ans[m] != 0 -> faults--; ans[m] = 0 }
 	od
 }
 
@@ -335,7 +335,7 @@ end:	do
 		faults--;
 		dedup[1] = false
 	   }
-	:: atomic { faults > 0 -> faults = 0 } /* nothing goes wrong any more */
+	:: atomic { /* nothing goes wrong any more */ faults > 0 -> faults = 0 }
 	od
 }
 
@@ -352,7 +352,7 @@ end:	timeout;
 }
 
 init {
-	atomic {
+	atomic { /* begin */
 		run Node(0); run Node(1);
 		run Message(0); run Message(1); run Message(2);
 		run Loss(0); run Loss(1); run Loss(2);
