@@ -1,7 +1,6 @@
 package campaign
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/impart-im/impart"
@@ -121,10 +120,4 @@ func (r *Run) networks() []Network {
 		}
 	}
 	return all
-}
-
-// head is how far a log goes, as the auditor sees it.
-func (r *Run) head(ctx context.Context, conv impart.ConvID) (impart.Seq, error) {
-	page, err := r.world.Page(ctx, Auditor, conv, 0, 1)
-	return page.Head, err
 }

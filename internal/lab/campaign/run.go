@@ -21,7 +21,6 @@ type Run struct {
 	tape   *history.Tape
 	phones []*phone
 	down   int // beats until the server is started again; 0: it runs
-	kept   map[impart.ConvID][]impart.Event
 	note   func(string)
 }
 

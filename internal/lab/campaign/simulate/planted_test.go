@@ -7,7 +7,7 @@ import (
 )
 
 // mostSeeds is how many plans may pass before a planted bug counts as missed.
-const mostSeeds = 60
+const mostSeeds = 150
 
 // broken are guards of the store, with the invariant that a finding has to name.
 var broken = []struct {
