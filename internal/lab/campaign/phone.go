@@ -33,7 +33,8 @@ type phone struct {
 	mu     sync.Mutex // guards what follows
 	refuse bool       // the handler fails
 	dead   bool       // the application has crashed, as far as its store can tell
-	die    bool       // the handler is to be caught at its next event
+	alive  *client.Client
+	die    bool // the handler is to be caught at its next event
 	caught chan struct{}
 }
 
@@ -83,6 +84,9 @@ func (p *phone) start() error {
 	}
 	p.client = c
 	p.starts++
+	p.mu.Lock()
+	p.alive = c
+	p.mu.Unlock()
 	return nil
 }
 
@@ -124,6 +128,17 @@ func (p *phone) crash() error {
 		return err
 	}
 	return p.becomes(left)
+}
+
+// dies is setDead for an application that may have ended meanwhile.
+func (p *phone) dies(c *client.Client) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c != p.alive {
+		return false
+	}
+	p.dead = true
+	return true
 }
 
 func (p *phone) setDead(dead bool) {

@@ -138,8 +138,11 @@ func (r *Run) crashAcking(p *phone, s *Step) error {
 	}
 	from, path := p.path, p.path+".ack"
 	done := make(chan left, 1)
+	client := p.client
 	caught := func(acks []impart.AckItem) {
-		p.setDead(true)
+		if !p.dies(client) {
+			return // it has ended in another way by now
+		}
 		done <- left{acks, crashCopy(from, path)}
 	}
 	if !p.net.OnAck(caught) {

@@ -116,13 +116,13 @@ func (n *net) rule(f world.Frame) world.Fate {
 	if n.field.Trace != nil {
 		n.trace(f, fate, late)
 	}
-	if late > 0 {
-		n.field.counts.Late.Add(1)
-		time.Sleep(late)
-	}
 	if caught != nil {
 		caught()
 		return world.CutAfter
+	}
+	if late > 0 {
+		n.field.counts.Late.Add(1)
+		time.Sleep(late)
 	}
 	switch fate {
 	case world.Drop:
