@@ -145,8 +145,8 @@ func TestCatchUpUnderLiveTraffic(t *testing.T) {
 		ana, ben := w.app("ana"), w.app("ben")
 		ben.online()
 		ben.link.Off()
-		texts := numbered("m", 3000)
-		for _, text := range texts[:2500] {
+		texts := numbered("m", 1500)
+		for _, text := range texts[:1200] {
 			ana.send(ab, text)
 		}
 		ana.through()
@@ -161,7 +161,7 @@ func TestCatchUpUnderLiveTraffic(t *testing.T) {
 			return world.Pass
 		})
 		ben.link.On()
-		for _, text := range texts[2500:] {
+		for _, text := range texts[1200:] {
 			ana.send(ab, text)
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -172,7 +172,7 @@ func TestCatchUpUnderLiveTraffic(t *testing.T) {
 
 // Case 27.
 func TestAnOutageOfAnyNumberOfPages(t *testing.T) {
-	for _, missed := range []int{1, 499, 500, 501, 2000} {
+	for _, missed := range []int{1, 499, 500, 501, 1100} {
 		t.Run(fmt.Sprint(missed), func(t *testing.T) {
 			story(t, func(t *testing.T, w *server) {
 				ana, ben := w.app("ana"), w.app("ben")
