@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/client"
 	"github.com/impart-im/impart/internal/lab/campaign/history"
 )
 
@@ -203,6 +204,12 @@ func (r *Run) heal() error {
 	}
 	began := time.Now()
 	for pause := 1; ; pause = min(2*pause, 20) {
+		for _, p := range r.phones {
+			// A clone that is gone may have left a hello on its way. The user takes the device back.
+			if p.client.Status().State == client.Stopped {
+				p.client.Reconnect()
+			}
+		}
 		f, err := r.final()
 		if err == nil && len(r.tape.Unsettled(f)) == 0 {
 			return nil

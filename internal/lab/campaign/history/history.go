@@ -194,6 +194,7 @@ func (t *Tape) Took(s *Store, user impart.UserID, cmid impart.CMID) {
 	}
 	if s != nil && !slices.Contains(s.taken, cmid) {
 		s.taken = append(s.taken, cmid)
+		s.older[cmid] = w.called < s.born
 	}
 }
 

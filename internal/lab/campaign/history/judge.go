@@ -213,7 +213,7 @@ func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 			// What was recalled and then undone has no text any more to be sent again.
 			gone := w.cancel || w.recall && len(t.eras) > 1
 			// What stands below the store's beginning cannot be kept there to be undone.
-			gone = gone || s.Start != nil && w.called < s.born
+			gone = gone || s.Start != nil && s.older[cmid]
 			// An application that has ended is not told of a refusal; its store knows.
 			gone = gone || h.Refused[cmid] != ""
 			if len(w.refusals) == 0 && !gone && w.Kind == impart.KindMsg {
@@ -221,7 +221,7 @@ func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 			}
 			continue
 		}
-		if w.Kind != impart.KindMsg || w.cancel || w.called < s.born {
+		if w.Kind != impart.KindMsg || w.cancel || s.older[cmid] {
 			continue // cancelled, and sent by an older backup of the store; or sent by another store before
 		}
 		if before := placed[ev.Conv]; before != nil && before.Seq > ev.Seq && (!s.Again || len(t.eras) == 1) {
@@ -233,7 +233,7 @@ func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 		// Who has left a conversation cannot recall there any more, and what stands below
 		// the store's beginning is never seen there.
 		ev := stored[key{s.User, cmid}]
-		unseen := s.Start != nil && t.items[key{s.User, cmid}].called < s.born
+		unseen := s.Start != nil && s.older[cmid]
 		if ev != nil && !ev.Recalled && steady(ev.Conv) && !unseen {
 			t.fault("D17", "%s took %s back, and it is in %s at %d", s.Name, cmid, ev.Conv, ev.Seq)
 		}

@@ -24,6 +24,7 @@ type Store struct {
 	born      Moment
 	taken     []impart.CMID
 	cancelled []impart.CMID
+	older     map[impart.CMID]bool // taken here, but sent before from another store
 	views     map[impart.ConvID]*view
 }
 
@@ -37,9 +38,9 @@ type view struct {
 func (t *Tape) NewStore(s Store, from *Store) *Store {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.tape, s.born, s.views = t, t.tick(), map[impart.ConvID]*view{}
+	s.tape, s.born, s.older, s.views = t, t.tick(), map[impart.CMID]bool{}, map[impart.ConvID]*view{}
 	if from != nil {
-		s.born, s.taken, s.cancelled = from.born, slices.Clone(from.taken), slices.Clone(from.cancelled)
+		s.taken, s.cancelled, s.older = slices.Clone(from.taken), slices.Clone(from.cancelled), maps.Clone(from.older)
 		s.views = cloneViews(from.views)
 		for _, v := range s.views {
 			v.crash = true
@@ -62,7 +63,7 @@ func (s *Store) Copy() *Store {
 	s.tape.mu.Lock()
 	defer s.tape.mu.Unlock()
 	c := *s
-	c.taken, c.cancelled, c.views = slices.Clone(s.taken), slices.Clone(s.cancelled), cloneViews(s.views)
+	c.taken, c.cancelled, c.older, c.views = slices.Clone(s.taken), slices.Clone(s.cancelled), maps.Clone(s.older), cloneViews(s.views)
 	return &c
 }
 
