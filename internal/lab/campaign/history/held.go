@@ -22,8 +22,12 @@ func (t *Tape) judgeHeld(f *Final) {
 func (t *Tape) judgeHeldConv(f *Final, h *Held, c Conversation) {
 	s := h.Store
 	log := f.Logs[c.ID]
-	held, sees := h.Convs[c.ID], Visible(c, log, s.User)
-	if s.Start != nil {
+	held, begun := h.Convs[c.ID]
+	sees := Visible(c, log, s.User)
+	switch {
+	case s.Start != nil && !begun && *s.Start == 0:
+		sees = nil // it starts at the head, and learns of the conversation with the next event
+	case s.Start != nil:
 		sees = above(sees, held.Start)
 	}
 	// The server's cursor above something that the device lacks is the worst: nobody
