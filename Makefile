@@ -66,8 +66,10 @@ assets-check: ## the files of the web page
 shell-check: ## the shell scripts
 	@scripts/check-shell.sh
 
+# The crowds of the SDK's stories are smaller under the race detector.
 test-go: ## unit and component tests, with the race detector
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
+	$(GO) test $(TESTFLAGS) ./client
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault
 	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/logic ./internal/store/sqlstore
 	$(GO) test -tags fault -timeout 6m $(TESTFLAGS) ./internal/lab/campaign/simulate

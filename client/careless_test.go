@@ -53,12 +53,12 @@ func TestASettledHandlerMayAskTheServer(t *testing.T) {
 		})
 		a.online()
 		a.link.Off()
-		const n = 1500
+		n := crowd(1500)
 		for i := range n {
 			a.send(ab, fmt.Sprint(i))
 		}
 		a.link.On()
-		later(t, "the handler and the connection wait for each other", func() bool { return asked.Load() == n })
+		later(t, "the handler and the connection wait for each other", func() bool { return asked.Load() == int64(n) })
 		a.through()
 	})
 }
@@ -76,7 +76,7 @@ func TestAStuckHandlerDelaysOnlyTheHandOver(t *testing.T) {
 		ben := w.app("ben")
 		ben.online()
 		ana.online()
-		for i := range 1500 {
+		for i := range crowd(1500) {
 			ana.send(ab, fmt.Sprint("a", i+1))
 		}
 		time.Sleep(time.Minute)
@@ -223,7 +223,7 @@ func TestTypingDoesNotCostTheConnection(t *testing.T) {
 		s.welcome(0)
 		s.empty()
 		a.online()
-		for range 2000 { // the server does not read meanwhile
+		for range crowd(2000) { // the server does not read meanwhile
 			a.Typing(ab)
 			time.Sleep(time.Millisecond)
 		}
@@ -241,7 +241,7 @@ func TestTypingDoesNotCostTheConnection(t *testing.T) {
 // However many conversations the application refuses, it is handed the others.
 func TestManyRefusedConversationsHoldUpNoOther(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
-		const n = 1100
+		n := crowd(1100)
 		for i := range n {
 			must(t, w.Conversation(impart.ConvID(fmt.Sprintf("a-%04d", i)), "u-ana", "u-ben"))
 		}

@@ -145,8 +145,9 @@ func TestCatchUpUnderLiveTraffic(t *testing.T) {
 		ana, ben := w.app("ana"), w.app("ben")
 		ben.online()
 		ben.link.Off()
-		texts := numbered("m", 1500)
-		for _, text := range texts[:1200] {
+		texts := numbered("m", crowd(1500))
+		away := len(texts) * 4 / 5
+		for _, text := range texts[:away] {
 			ana.send(ab, text)
 		}
 		ana.through()
@@ -161,7 +162,7 @@ func TestCatchUpUnderLiveTraffic(t *testing.T) {
 			return world.Pass
 		})
 		ben.link.On()
-		for _, text := range texts[1200:] {
+		for _, text := range texts[away:] {
 			ana.send(ab, text)
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -172,7 +173,7 @@ func TestCatchUpUnderLiveTraffic(t *testing.T) {
 
 // Case 27.
 func TestAnOutageOfAnyNumberOfPages(t *testing.T) {
-	for _, missed := range []int{1, 499, 500, 501, 1100} {
+	for _, missed := range []int{1, 499, 500, 501, crowd(1100)} {
 		t.Run(fmt.Sprint(missed), func(t *testing.T) {
 			story(t, func(t *testing.T, w *server) {
 				ana, ben := w.app("ana"), w.app("ben")

@@ -35,7 +35,7 @@ func badNetwork(seed uint64) world.Rule {
 // The story of an application: it writes offline for a minute, is killed, starts
 // again, and comes online on a bad network.
 func TestAnApplicationsStory(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(min(3, crowd(8))) {
 		story(t, func(t *testing.T, w *server) {
 			ana, ben := w.app("ana"), w.app("ben")
 			ana.online()
