@@ -44,6 +44,9 @@ func TestReconnectsAreSpread(t *testing.T) {
 			a.entered(1)
 		}
 		time.Sleep(time.Minute)
+		for _, a := range apps {
+			a.link.Seen()
+		}
 		if len(returns) != many {
 			t.Fatalf("%d hellos of %d clients", len(returns), many)
 		}
@@ -209,6 +212,7 @@ func TestAnIdleConnectionStaysAndADeadOneGoes(t *testing.T) {
 		if dials := ana.link.Dials(); dials != 1 {
 			t.Errorf("%d dials in a quiet hour", dials)
 		}
+		ana.link.Seen()
 		if pings > 0 {
 			t.Errorf("%d pings of its own, though the server's show that it lives", pings)
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ func TestTheCursorNeverPassesAGap(t *testing.T) {
 		}
 		time.Sleep(8 * time.Second)
 		ben.wants(ab, numbered("m", 3)...)
+		ben.link.Seen()
 		if acked != 3 {
 			t.Errorf("acknowledged up to %d with 4 missing", acked)
 		}
@@ -283,6 +285,7 @@ func TestAcksAreMerged(t *testing.T) {
 		}
 		ana.through()
 		ben.wants(ab, texts...)
+		ben.link.Seen()
 		if events < 400 || acks > 101 || acks < 20 {
 			t.Errorf("%d acks for %d pushed events; wanted one in four", acks, events)
 		}
@@ -324,11 +327,20 @@ func TestReadIsToldOnceThereIsAConnection(t *testing.T) {
 
 func TestReceiptsAndTyping(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
+		var mu sync.Mutex // guards what the handler notes
 		var receipts []client.Receipt
 		typing := ""
 		ana := w.app("ana", func(cfg *client.Config) {
-			cfg.Handler.Receipt = func(r client.Receipt) { receipts = append(receipts, r) }
-			cfg.Handler.Typing = func(conv impart.ConvID, user impart.UserID) { typing = string(conv) + " " + string(user) }
+			cfg.Handler.Receipt = func(r client.Receipt) {
+				mu.Lock()
+				defer mu.Unlock()
+				receipts = append(receipts, r)
+			}
+			cfg.Handler.Typing = func(conv impart.ConvID, user impart.UserID) {
+				mu.Lock()
+				defer mu.Unlock()
+				typing = string(conv) + " " + string(user)
+			}
 		})
 		ana.online()
 		ben := w.app("ben")
@@ -339,6 +351,8 @@ func TestReceiptsAndTyping(t *testing.T) {
 		must(t, ben.Read(t.Context(), ab, 1))
 		ben.Typing(ab)
 		time.Sleep(5 * time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		if len(receipts) == 0 || receipts[len(receipts)-1] != (client.Receipt{Conv: ab, User: "u-ben", Delivered: 1, Read: 1}) {
 			t.Errorf("the receipts are %+v", receipts)
 		}
@@ -367,6 +381,7 @@ func TestNothingIsAcknowledgedThatCouldNotBeStored(t *testing.T) {
 		ana.send(ab, body)
 		ana.through()
 		time.Sleep(time.Minute)
+		ben.link.Seen()
 		if acks > 0 {
 			t.Errorf("%d acks for an event that could not be stored", acks)
 		}
@@ -378,6 +393,7 @@ func TestNothingIsAcknowledgedThatCouldNotBeStored(t *testing.T) {
 		}
 		ben.BreakStore(false)
 		ben.wants(ab, body)
+		ben.link.Seen()
 		if acks == 0 {
 			t.Error("no ack at the end")
 		}

@@ -229,7 +229,16 @@ func (r *relay) fate(frame ws.Frame, fromServer bool) Fate {
 		}
 		f.T = typeOf(f.Text)
 	}
-	return rule(f)
+	fate := rule(f)
+	r.link.Seen()
+	return fate
+}
+
+// Seen makes what rules have noted by now safe to read: whoever calls it comes
+// after every rule that has returned.
+func (l *Link) Seen() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 }
 
 // typeOf is the "t" of a frame, which both sides write first.
