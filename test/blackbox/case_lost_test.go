@@ -4,6 +4,7 @@ package blackbox
 // are tested where those are.
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -33,6 +34,11 @@ func TestCase02_PushesVanishOnALivingConnection(t *testing.T) {
 	})
 	ana, ben := w.device("ana", "phone"), w.deviceAt(p.Addr, "ben", "phone")
 	ben.Start()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := ben.AwaitWelcome(ctx); err != nil { // or nothing would be pushed to ben
+		t.Fatal(err)
+	}
 	ana.Start()
 	for i := range 30 {
 		ana.Post(ab, fmt.Sprint("m", i))

@@ -191,6 +191,11 @@ func (d *Device) AwaitOnline(ctx context.Context) error {
 	return d.await(ctx, "is not online", func() bool { return d.welcomed > welcomed })
 }
 
+// AwaitWelcome waits until the device has, or has had, a session.
+func (d *Device) AwaitWelcome(ctx context.Context) error {
+	return d.await(ctx, "is not welcome", func() bool { return d.welcomed > 0 })
+}
+
 // AwaitCursor waits until the device has stored and acknowledged everything up to seq.
 func (d *Device) AwaitCursor(ctx context.Context, conv string, seq int64) error {
 	return d.await(ctx, fmt.Sprintf("does not reach %s seq %d", conv, seq), func() bool {
