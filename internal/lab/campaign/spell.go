@@ -55,7 +55,7 @@ func (r *Run) mute(p *phone, s *Step) error {
 	}
 	defer p.net.Lose()
 	r.say(s, 0, small)
-	if err := r.pass(1); err != nil {
+	if err := r.pass(4); err != nil { // an ack may be late, on its way
 		return err
 	}
 	before, err := r.world.Cursors(r.ctx, p.User, p.Device.Device)
