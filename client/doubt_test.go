@@ -256,3 +256,31 @@ func TestAMessageToAnUnknownConversationIsPutBackToo(t *testing.T) {
 		}
 	})
 }
+
+// Found by the campaign: the answer that ends a doubt and a newer epoch were taken
+// in one round, and the conversation was never handed over again.
+func TestANewerEpochInTheRoundOfAnAnswer(t *testing.T) {
+	withScripted(t, func(t *testing.T, s *scripted, a *app) {
+		s.welcome(0)
+		s.empty()
+		s.say(`{"t":"event","ev":%s,"epoch":@epoch}`, event(1, "m1"))
+		s.next("ack")
+		a.wants(ab, "m1")
+		s.epoch = 5
+		s.say(`{"t":"hint","epoch":5,"head":0,"why":"resume"}`)
+		first := s.next("sync")
+		release := a.Hold()
+		s.say(`{"t":"event","ev":{"conv":"c-other","seq":1,"kind":"msg","mid":"o1","sender":"u-ben","cmid":"x","type":"text","body":"o","at":1},"epoch":5}`)
+		time.Sleep(time.Second) // the client waits for its store with this one
+		s.synced(first["rid"], 1)
+		s.epoch = 7
+		s.say(`{"t":"hint","epoch":7,"head":0,"why":"resume"}`)
+		time.Sleep(time.Second)
+		release()
+		for again := s.next("sync", "pull"); ; again = s.next("sync", "pull") {
+			if again["t"] == "sync" && again["conv"] == "c-ab" && again["epoch"] == 7.0 {
+				break
+			}
+		}
+	})
+}

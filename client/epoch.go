@@ -54,12 +54,14 @@ func (s *session) enterEpoch(e impart.Epoch) {
 			return err
 		}
 		for _, c := range s.convs {
-			if !c.known {
-				if err := c.rewind(tx, 0); err != nil {
-					return err
-				}
-				s.lane(c.id).restart(time.Time{})
+			if c.known { // also what has become known, or clear, in this round
+				c.doubt, c.probe, s.busy[c] = true, nil, true
+				continue
 			}
+			if err := c.rewind(tx, 0); err != nil {
+				return err
+			}
+			s.lane(c.id).restart(time.Time{})
 		}
 		return nil
 	})
@@ -166,6 +168,9 @@ func (s *session) probed(c *conv) {
 		agreed = p.held[p.lo].seq
 	}
 	s.write(func(tx *sql.Tx) error {
+		if c.probe != p {
+			return nil // a newer epoch came in the same round
+		}
 		before := c.stored
 		if err := c.rewind(tx, agreed); err != nil {
 			return err

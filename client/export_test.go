@@ -45,3 +45,12 @@ func (c *Client) Plan(query string) (plan string) {
 	}
 	return plan
 }
+
+// Hold keeps every other use of the store waiting until release.
+func (c *Client) Hold() (release func()) {
+	tx, err := c.store.db.Begin()
+	if err != nil {
+		panic(err)
+	}
+	return func() { _ = tx.Rollback() }
+}
