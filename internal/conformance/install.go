@@ -128,10 +128,12 @@ var installStories = []story{
 	}},
 	{"an ack and a hello at once come one after the other", func(w *world) {
 		w.withPhone(5)
-		session, n := w.hello("ana", "phone", "x", counter(100)).Session, int64(100)
+		n := int64(100)
+		w.hello("ana", "phone", "x", counter(n))
 		for range 20 {
 			before := w.hello("ana", "phone", "x", counter(n))
-			session, n = before.Session, n+1
+			session := before.Session
+			n++
 			acked, greeted := make(chan store.Advanced, 1), make(chan store.Device, 1)
 			a, back := on(session, 4, n), n-1
 			a.Install = before.Install

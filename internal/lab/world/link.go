@@ -171,7 +171,7 @@ func (r *relay) carry(from io.Reader, to io.Writer, fromServer bool) {
 		return
 	}
 	for {
-		frame, err := ws.ReadFrame(in)
+		frame, err := readFrame(in)
 		if err != nil {
 			return
 		}
@@ -184,7 +184,7 @@ func (r *relay) carry(from io.Reader, to io.Writer, fromServer bool) {
 			_ = write(to, raw)
 			return
 		case Twice:
-			if write(to, raw) != nil || write(to, raw) != nil {
+			if write(to, append(raw, raw...)) != nil {
 				return
 			}
 		default:
@@ -193,6 +193,22 @@ func (r *relay) carry(from io.Reader, to io.Writer, fromServer bool) {
 			}
 		}
 	}
+}
+
+// maxFrame bounds a frame on a link, in bytes; a server closes on far less.
+const maxFrame = 32 << 20
+
+func readFrame(in io.Reader) (ws.Frame, error) {
+	header, err := ws.ReadHeader(in)
+	if err == nil && header.Length > maxFrame {
+		err = errors.New("the frame is too large")
+	}
+	if err != nil {
+		return ws.Frame{}, err
+	}
+	frame := ws.Frame{Header: header, Payload: make([]byte, header.Length)}
+	_, err = io.ReadFull(in, frame.Payload)
+	return frame, err
 }
 
 func write(to io.Writer, data []byte) error {
