@@ -102,7 +102,7 @@ func (s *session) askProbe(c *conv) {
 	at := p.held[p.next()]
 	limit := 1
 	s.ask(&wire.Sync{Conv: c.id, After: &at.seq, AfterMID: at.mid, Limit: &limit, Epoch: s.me.Epoch},
-		&request{kind: asksProbe, conv: c, after: at.seq, probe: p})
+		&request{kind: asksProbe, conv: c, probe: p})
 }
 
 // next is the place to ask about: at first the last one, where most find that

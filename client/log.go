@@ -24,7 +24,7 @@ type conv struct {
 	above   bool       // events are stored above a gap
 	changed bool       // stored or floor moved in this transaction
 	want    impart.Seq // the highest seq that is known to be there for us
-	asked   impart.Seq // what an ack has told it
+	asked   impart.Seq // what an ack has told the server
 	syncing bool       // a sync is under way
 	sync    bool       // a page left a gap that only a sync can explain
 	reading bool       // a read is under way

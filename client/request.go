@@ -32,7 +32,7 @@ const (
 type request struct {
 	kind  asks
 	conv  *conv      // asksSync, asksProbe, asksRead
-	after impart.Seq // asksSync, asksProbe
+	after impart.Seq // asksSync
 	probe *probe     // asksProbe
 	want  impart.Seq // asksSync: what was known to be there
 	acks  []*conv    // asksAck
@@ -93,35 +93,11 @@ func ask[reply wire.ServerFrame](ctx context.Context, c *Client, frame wire.Fram
 // ask sends a frame and remembers what for.
 func (s *session) ask(frame wire.Frame, r *request) {
 	rid := s.nextRID()
-	switch f := frame.(type) {
-	case *wire.Hello:
-		f.RID = rid
-	case *wire.Sub:
-		f.RID = rid
-	case *wire.Pull:
-		f.RID = rid
-	case *wire.Sync:
-		f.RID = rid
-	case *wire.Ack:
-		f.RID = rid
-	case *wire.Read:
-		f.RID = rid
-	case *wire.Send:
-		f.RID = rid
-	case *wire.Recall:
-		f.RID = rid
-	case *wire.Who:
-		f.RID = rid
-	case *wire.Convs:
-		f.RID = rid
-	case *wire.Ping:
-		f.RID = rid
-	}
 	r.asked = time.Now()
 	r.due = r.asked.Add(s.c.cfg.ReplyTimeout)
 	s.requests[rid] = r
 	s.waiting++
-	s.send(frame)
+	s.send(wire.WithRID(frame, rid))
 }
 
 // answered takes the request that a reply belongs to; nil if there is none, or one

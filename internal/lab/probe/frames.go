@@ -8,41 +8,6 @@ import (
 	"github.com/impart-im/impart/wire"
 )
 
-// withRID is a copy of a request with this rid.
-func withRID(f wire.Frame, rid string) wire.Frame {
-	switch f := f.(type) {
-	case *wire.Hello:
-		g := *f
-		g.RID = rid
-		return &g
-	case *wire.Sub:
-		return &wire.Sub{RID: rid}
-	case *wire.Send:
-		g := *f
-		g.RID = rid
-		return &g
-	case *wire.Ack:
-		g := *f
-		g.RID = rid
-		return &g
-	case *wire.Sync:
-		g := *f
-		g.RID = rid
-		return &g
-	case *wire.Pull:
-		g := *f
-		g.RID = rid
-		return &g
-	case *wire.Recall:
-		g := *f
-		g.RID = rid
-		return &g
-	case *wire.Ping:
-		return &wire.Ping{RID: rid}
-	}
-	panic(fmt.Sprintf("probe: %s is not asked here", f.T()))
-}
-
 // ridOf is the rid of a reply; "" for what is none.
 func ridOf(f wire.ServerFrame) string {
 	switch f := f.(type) {

@@ -154,7 +154,7 @@ func (c *Conn) Ask(ctx context.Context, f wire.Frame) (wire.ServerFrame, error) 
 	c.rid++
 	rid, from := strconv.Itoa(c.rid), len(c.heard)
 	c.mu.Unlock()
-	if err := c.Say(ctx, withRID(f, rid)); err != nil {
+	if err := c.Say(ctx, wire.WithRID(f, rid)); err != nil {
 		return nil, err
 	}
 	heard, _, err := c.Await(ctx, from, func(s wire.ServerFrame) bool { return ridOf(s) == rid })
