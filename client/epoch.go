@@ -41,10 +41,6 @@ func (s *session) enterEpoch(e impart.Epoch) {
 		return
 	}
 	s.caughtUp, s.pulled, s.toPull, s.pullHeld = false, false, true, false
-	for _, c := range s.convs {
-		s.busy[c] = true
-		c.doubt, c.probe = c.known, nil
-	}
 	s.c.setStatus(func(st *Status) { st.Epoch, st.State = e, CatchingUp })
 	s.write(func(tx *sql.Tx) error {
 		if err := run(tx, "UPDATE self SET epoch = ?", e); err != nil {
@@ -54,8 +50,9 @@ func (s *session) enterEpoch(e impart.Epoch) {
 			return err
 		}
 		for _, c := range s.convs {
-			if c.known { // also what has become known, or clear, in this round
-				c.doubt, c.probe, s.busy[c] = true, nil, true
+			s.busy[c] = true
+			if c.known { // by now: earlier frames of this round may have begun it, or have cleared a doubt
+				c.doubt, c.probe = true, nil
 				continue
 			}
 			if err := c.rewind(tx, 0); err != nil {
