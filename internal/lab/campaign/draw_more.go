@@ -1,59 +1,42 @@
 package campaign
 
+// toggle adds the step that begins something for a device, or the one that ends
+// it; on says whether it is under way.
+func (d *draft) toggle(i int, on *bool, begin, end Deed) {
+	if *on = !*on; *on {
+		d.add(Step{Do: begin, Phone: i})
+		return
+	}
+	d.add(Step{Do: end, Phone: i})
+}
+
 // away ends an application, or brings one back.
 func (d *draft) away() {
 	i := d.phone()
-	p := &d.phones[i]
-	if p.clone {
-		return
+	if p := &d.phones[i]; !p.clone {
+		d.toggle(i, &p.away, Leave, Return)
 	}
-	p.away = !p.away
-	if p.away {
-		d.add(Step{Do: Leave, Phone: i})
-		return
-	}
-	d.add(Step{Do: Return, Phone: i})
 }
 
 // rollBack puts a copy of a store aside, or brings it back (D9, hole 20).
 func (d *draft) rollBack() {
-	i := d.here()
-	if i < 0 || d.phones[i].clone {
-		return
+	if i := d.here(); i >= 0 && !d.phones[i].clone {
+		d.toggle(i, &d.phones[i].kept, Keep, RollBack)
 	}
-	p := &d.phones[i]
-	if p.kept = !p.kept; p.kept {
-		d.add(Step{Do: Keep, Phone: i})
-		return
-	}
-	d.add(Step{Do: RollBack, Phone: i})
 }
 
 // clone lets a copy of a store run elsewhere (hole 20), or ends that.
 func (d *draft) clone() {
-	i := d.here()
-	if i < 0 {
-		return
+	if i := d.here(); i >= 0 {
+		d.toggle(i, &d.phones[i].clone, Clone, Unclone)
 	}
-	p := &d.phones[i]
-	if p.clone = !p.clone; p.clone {
-		d.add(Step{Do: Clone, Phone: i})
-		return
-	}
-	d.add(Step{Do: Unclone, Phone: i})
 }
 
+// refuse lets an application refuse events, or ends that.
 func (d *draft) refuse() {
-	i := d.here()
-	if i < 0 {
-		return
+	if i := d.here(); i >= 0 {
+		d.toggle(i, &d.phones[i].refuse, Refuse, Accept)
 	}
-	p := &d.phones[i]
-	if p.refuse = !p.refuse; p.refuse {
-		d.add(Step{Do: Refuse, Phone: i})
-		return
-	}
-	d.add(Step{Do: Accept, Phone: i})
 }
 
 // weather changes the network of a device; half of the time for the better.
