@@ -1,0 +1,3 @@
+// Package lab runs the quick set of the fault lab as a user does, and interrupts
+// it.
+package lab
