@@ -27,10 +27,13 @@ func TestTheClockFollowsItsFile(t *testing.T) {
 			}
 		}
 		wants(0) // no file
-		for text, by := range map[string]time.Duration{"1h": time.Hour, "-1h30m\n": -90 * time.Minute, "": 0} {
-			set(text)
+		for _, step := range []struct {
+			text string
+			by   time.Duration
+		}{{"1h", time.Hour}, {"-1h30m\n", -90 * time.Minute}, {"", 0}} {
+			set(step.text)
 			time.Sleep(clockFor)
-			wants(by)
+			wants(step.by)
 		}
 		set("1s")
 		wants(0) // not read again yet
