@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/impart-im/impart/internal/store"
 )
@@ -61,13 +62,17 @@ func (w *world) sends(a store.Append) *call {
 	return c
 }
 
+// answerGrace is how long a story waits for an answer that must not come: a
+// store that gives one has to be caught on a busy machine too.
+const answerGrace = 50 * time.Millisecond
+
 // unanswered checks that there is no answer yet.
 func (c *call) unanswered() {
 	c.w.t.Helper()
 	select {
 	case <-c.done:
 		c.w.t.Errorf("answered before the commit: %+v", c.got)
-	default:
+	case <-time.After(answerGrace):
 	}
 }
 
