@@ -43,6 +43,7 @@ var mayImport = map[string][]string{
 	"internal/lab/crashfs":    {},
 	"internal/lab/link":       {},
 	"internal/lab/process":    {},
+	"internal/lab/postgres":   {"internal/lab/process"},
 	"web":                     {},
 	// The lab sees servers only from outside: frames, rows, metrics and exit codes.
 	"internal/lab/app":    {".", "client"},
@@ -101,6 +102,7 @@ var owners = map[string][]string{
 	"github.com/hanwen/":         {"internal/lab/crashfs"},
 	"modernc.org/":               {"internal/store/sqlstore", "internal/lab/crashfs", "client", "internal/lab/rows"},
 	"github.com/pressly/goose":   {"internal/store/sqlstore"},
+	"github.com/jackc/pgx":       {"internal/store/sqlstore", "internal/bus/pgbus", "internal/lab/postgres"},
 	"github.com/gobwas/":         {"internal/gateway", "internal/bench", "internal/lab/world"},
 	"github.com/HdrHistogram/":   {"internal/bench"},
 	"github.com/golang-jwt/":     {"internal/auth"},

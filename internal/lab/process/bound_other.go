@@ -4,8 +4,8 @@ package process
 
 import "os/exec"
 
-// startBound starts cmd; done is closed when it has been waited for.
-func startBound(cmd *exec.Cmd, done chan<- struct{}) error {
+// StartBound starts cmd; done is closed when it has been waited for.
+func StartBound(cmd *exec.Cmd, done chan<- struct{}) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}

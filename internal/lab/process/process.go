@@ -83,7 +83,7 @@ func Start(ctx context.Context, c Config) (*Process, error) {
 	p.cmd.Stderr, p.cmd.Stdout = log, p.out
 	// A grandchild that holds standard output open must not hold the lab up.
 	p.cmd.WaitDelay = time.Second
-	if err := startBound(p.cmd, p.done); err != nil {
+	if err := StartBound(p.cmd, p.done); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.Binary, err)
 	}
 	if p.addr, err = p.awaitReady(ctx, c.ReadyWithin); err != nil {
