@@ -10,43 +10,61 @@ import (
 
 // Advance implements [store.Cursors].
 func (s *Store) Advance(ctx context.Context, items []store.Advance) []store.Advanced {
-	if len(items) == 0 {
-		return nil
+	out := make([]store.Advanced, len(items))
+	var ops []*op
+	var at []int
+	for _, share := range shares(s.lanes.cursors, items, func(a *store.Advance) string { return string(a.User) }) {
+		o := &op{lane: share.lane, advances: share.items, advanced: make([]store.Advanced, len(share.items)), items: len(share.items)}
+		ops, at = append(ops, s.apart(o)...), append(at, share.at...)
 	}
-	o := &op{advances: append([]store.Advance(nil), items...), advanced: make([]store.Advanced, len(items)), items: len(items)}
-	if err := s.writeItems(ctx, o); err != nil {
-		out := make([]store.Advanced, len(items))
+	if err := s.write(ctx, ops...); err != nil {
 		for i := range out {
 			out[i].Err = err
 		}
 		return out
 	}
-	return o.advanced
+	n := 0
+	for _, o := range ops {
+		for i := range o.advanced {
+			out[at[n]] = o.advanced[i]
+			n++
+		}
+	}
+	return out
 }
 
 // MarkRead implements [store.Cursors].
 func (s *Store) MarkRead(ctx context.Context, items []store.MarkRead) []store.MarkedRead {
-	if len(items) == 0 {
-		return nil
+	out := make([]store.MarkedRead, len(items))
+	var ops []*op
+	var at []int
+	for _, share := range shares(s.lanes.cursors, items, func(m *store.MarkRead) string { return string(m.User) }) {
+		o := &op{lane: share.lane, reads: share.items, marked: make([]store.MarkedRead, len(share.items)), items: len(share.items)}
+		ops, at = append(ops, s.apart(o)...), append(at, share.at...)
 	}
-	o := &op{reads: append([]store.MarkRead(nil), items...), marked: make([]store.MarkedRead, len(items)), items: len(items)}
-	if err := s.writeItems(ctx, o); err != nil {
-		out := make([]store.MarkedRead, len(items))
+	if err := s.write(ctx, ops...); err != nil {
 		for i := range out {
 			out[i].Err = err
 		}
 		return out
 	}
-	return o.marked
+	n := 0
+	for _, o := range ops {
+		for i := range o.marked {
+			out[at[n]] = o.marked[i]
+			n++
+		}
+	}
+	return out
 }
 
-// writeItems writes an op of any size: in one transaction, or each item in its own
-// without group commit.
-func (s *Store) writeItems(ctx context.Context, o *op) error {
+// apart is an op of any size in one transaction, or each item in its own without
+// group commit.
+func (s *Store) apart(o *op) []*op {
 	if s.opts.NoGroupCommit {
-		return s.write(ctx, o.split()...)
+		return o.split()
 	}
-	return s.write(ctx, o)
+	return []*op{o}
 }
 
 // flowKey names the cursor of one device in one conversation.
@@ -245,7 +263,7 @@ func (tx *txn) writeMoves(m *moves) error {
 		}
 	}
 	for k, r := range m.reads {
-		if _, err := tx.exec(tx.s.db.sql.putRead, k.user, k.conv, r.epoch, r.seq, tx.now); err != nil {
+		if _, err := tx.exec(tx.s.sql.putRead, k.user, k.conv, r.epoch, r.seq, tx.now); err != nil {
 			return err
 		}
 	}
@@ -258,6 +276,6 @@ func (tx *txn) writeMoves(m *moves) error {
 }
 
 func (tx *txn) putCursor(k flowKey, r *cursorRow) error {
-	_, err := tx.exec(tx.s.db.sql.putCursor, k.user, k.device, k.conv, r.install, r.epoch, r.start, r.delivered, r.n, r.updated)
+	_, err := tx.exec(tx.s.sql.putCursor, k.user, k.device, k.conv, r.install, r.epoch, r.start, r.delivered, r.n, r.updated)
 	return err
 }

@@ -3,7 +3,6 @@ package sqlstore
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
@@ -12,36 +11,36 @@ import (
 
 // Append implements [store.Log].
 func (s *Store) Append(ctx context.Context, items []store.Append) []store.Appended {
-	if len(items) == 0 {
-		return nil
+	out := make([]store.Appended, len(items))
+	var ops []*op
+	var at []int
+	for _, share := range shares(s.lanes.appends, items, func(a *store.Append) string { return string(a.Conv) }) {
+		ops, at = append(ops, s.appendOps(share)...), append(at, share.at...)
 	}
-	ops := s.appendOps(items)
 	if err := s.write(ctx, ops...); err != nil {
-		out := make([]store.Appended, len(items))
 		for i := range out {
 			out[i].Err = err
 		}
 		return out
 	}
-	if len(ops) == 1 {
-		return ops[0].appended
-	}
-	out := make([]store.Appended, 0, len(items))
+	n := 0
 	for _, o := range ops {
-		out = append(out, o.appended...)
+		for i := range o.appended {
+			out[at[n]] = o.appended[i]
+			n++
+		}
 	}
 	return out
 }
 
-// appendOps cuts a call into ops that fit a transaction. The items are copied:
-// the caller may be gone before they are written.
-func (s *Store) appendOps(items []store.Append) []*op {
+// appendOps cuts a lane's share of a call into ops that fit a transaction.
+func (s *Store) appendOps(share share[store.Append]) []*op {
 	limit := s.opts.MaxBatch
 	if s.opts.NoGroupCommit {
 		limit = 1
 	}
 	var ops []*op
-	for len(items) > 0 {
+	for items := share.items; len(items) > 0; {
 		n, bytes := 0, 0
 		for ; n < min(limit, len(items)); n++ {
 			more := len(items[n].Body) + len(items[n].Ext)
@@ -50,7 +49,7 @@ func (s *Store) appendOps(items []store.Append) []*op {
 			}
 			bytes += more
 		}
-		ops = append(ops, &op{appends: slices.Clone(items[:n]), appended: make([]store.Appended, n), items: n, bytes: bytes})
+		ops = append(ops, &op{lane: share.lane, appends: items[:n], appended: make([]store.Appended, n), items: n, bytes: bytes})
 		items = items[n:]
 	}
 	return ops
@@ -110,10 +109,10 @@ func (tx *txn) keysApart(p *plan) error {
 		}
 	}
 	p.keys = nil
-	if _, err := tx.exec(tx.writer.s.db.sql.commit); err != nil {
+	if _, err := tx.exec(tx.s.sql.commit); err != nil {
 		return err
 	}
-	_, err := tx.exec(tx.writer.s.db.sql.begin)
+	_, err := tx.exec(tx.s.sql.begin)
 	return err
 }
 

@@ -81,6 +81,9 @@ func (r *rig) warm(tb testing.TB, convs, users int) {
 	}
 }
 
+// lite is the engine of a store in SQLite.
+func lite(s *Store) *dialect { return s.engine.(*dialect) }
+
 func benchUser(i int) impart.UserID { return impart.UserID(fmt.Sprintf("u-%04d", i)) }
 func benchConv(i int) impart.ConvID { return impart.ConvID(fmt.Sprintf("c-%04d", i)) }
 
@@ -202,7 +205,7 @@ func BenchmarkLone(b *testing.B) {
 	b.Run("bare", func(b *testing.B) {
 		r := newRig(b, Options{})
 		r.populate(b, 1, 1)
-		err := withConn(context.Background(), r.db.writer, func(c *conn) error {
+		err := withConn(context.Background(), lite(r.Store).writer, func(c *conn) error {
 			tx := &txn{session: c, writer: &writer{s: r.Store}}
 			seq := impart.Seq(0)
 			for b.Loop() {
@@ -224,7 +227,7 @@ func BenchmarkLone(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				r.db.keeper.committed(c)
+				lite(r.Store).keeper.committed(c)
 			}
 			return nil
 		})
@@ -299,7 +302,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		for b.Loop() {
 			for after := impart.Seq(0); ; after += impart.MaxLimit {
 				var events []impart.Event
-				err := withConn(context.Background(), r.db.readers, func(c *conn) error {
+				err := withConn(context.Background(), lite(r.Store).readers, func(c *conn) error {
 					return c.query("SELECT "+eventColumns+" FROM events WHERE conv_id = ? AND seq > ? ORDER BY seq LIMIT ?", func(row row) error {
 						events = append(events, scanEvent(row, benchConv(1)))
 						return nil

@@ -8,16 +8,32 @@ import (
 	"github.com/impart-im/impart/internal/store"
 )
 
-// dialect is what one kind of database does in its own way. The rules (plan.go,
-// cursor.go, visible.go) and the queue know nothing of it, and the queries keep
-// to what SQLite, PostgreSQL and MySQL have in common, except for those in sql.
+// engine is one kind of database: how it makes transactions, and what it does in
+// its own way. The rules (plan.go, cursor.go, visible.go) and the queues know
+// nothing of it, and the queries keep to what SQLite, PostgreSQL and MySQL have in
+// common, except for those in [statements].
+type engine interface {
+	// read runs look in one read transaction: all its queries see the same state,
+	// which holds every write that was answered before.
+	read(ctx context.Context, look func(c session) error) error
+	// transact runs ops in one transaction. An error means that none of it counts;
+	// shared says that the error is everybody's: the transaction could not begin, or
+	// what became of its commit is not known.
+	transact(w *writer, ops []*op) (err error, shared bool)
+	// idle is told by a writer that everybody it wrote for has an answer.
+	idle(w *writer)
+	// settings reports what D1 and D6 rest on.
+	settings(s session) ([]store.Setting, error)
+	// close ends everything that open started.
+	close() error
+}
+
+// dialect is SQLite's engine.
 type dialect struct {
+	s *Store
 	// writer has one connection, readers several; both are pools of [conn].
 	writer, readers *sql.DB
-	sql             statements
-	// settings reports what D1 and D6 rest on.
-	settings func(s session) ([]store.Setting, error)
-	keeper   keeper
+	keeper          keeper
 	// lock keeps other processes away until it is closed.
 	lock io.Closer
 }
@@ -41,6 +57,9 @@ type statements struct {
 	snapshot string // a transaction that reads one state
 	commit   string
 	rollback string
+	// forUpdate is what a query ends with that keeps other transactions from changing
+	// the rows it finds; "" where there is one writer.
+	forUpdate string
 	// newUser makes a user known, if they are not.
 	newUser string
 	// putCursor and putRead write a cursor row, whether there is one or not.

@@ -35,7 +35,8 @@ var sqliteStatements = statements{
 }
 
 // openSQLite opens the database file at path, which it makes if there is none.
-func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, err error) {
+func openSQLite(ctx context.Context, path string, s *Store) (_ *dialect, err error) {
+	opts := &s.opts
 	if path == "" || strings.HasPrefix(path, ":") {
 		return nil, fmt.Errorf("store %q: name a file, as in sqlite:impart-data/impart.db", "sqlite:"+path)
 	}
@@ -49,7 +50,7 @@ func openSQLite(ctx context.Context, path string, opts *Options) (_ *dialect, er
 	if _, err := sqlite.Fdatasync(true); err != nil && !errors.Is(err, sqlite.ErrFdatasyncUnavailable) {
 		return nil, err
 	}
-	d := &dialect{sql: sqliteStatements, settings: sqliteSettings}
+	d := &dialect{s: s}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, d.close())
@@ -213,6 +214,8 @@ func (d *dialect) close() error {
 	}
 	return errors.Join(errs...)
 }
+
+func (*dialect) settings(s session) ([]store.Setting, error) { return sqliteSettings(s) }
 
 // sqliteSettings reads back what the writer's connection is set to.
 func sqliteSettings(s session) ([]store.Setting, error) {

@@ -86,7 +86,7 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 }
 
 func (tx *txn) addDevice(dev *impart.DeviceInfo, install string, now impart.Millis) error {
-	if _, err := tx.exec(tx.s.db.sql.newUser, dev.User); err != nil {
+	if _, err := tx.exec(tx.s.sql.newUser, dev.User); err != nil {
 		return err
 	}
 	tx.users.drop(dev.User)

@@ -102,7 +102,7 @@ func roleOr(role, other impart.Role) impart.Role {
 }
 
 func (tx *txn) openPeriod(conv impart.ConvID, user impart.UserID, role impart.Role, from impart.Seq) error {
-	if _, err := tx.exec(tx.s.db.sql.newUser, user); err != nil {
+	if _, err := tx.exec(tx.s.sql.newUser, user); err != nil {
 		return err
 	}
 	err := tx.one("INSERT INTO members (conv_id, user_id, role, from_seq) VALUES (?, ?, ?, ?)", conv, user, role, from)

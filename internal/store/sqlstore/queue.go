@@ -36,6 +36,7 @@ type op struct {
 	direct func(tx *txn) error
 	err    error // what direct said, or why nothing was committed
 
+	lane         *lane
 	items, bytes int
 	state        atomic.Int32 // opWaiting, then opTaken or opGone
 	done         chan struct{}
@@ -69,7 +70,7 @@ func (o *op) split() []*op {
 	}
 	out := make([]*op, o.items)
 	for i := range out {
-		one := &op{items: 1}
+		one := &op{items: 1, lane: o.lane}
 		switch {
 		case o.appends != nil:
 			one.appends, one.appended = o.appends[i:i+1], o.appended[i:i+1]
@@ -140,6 +141,9 @@ func (q *queue) take(limit int, into []*op) (ops []*op, more bool) {
 	q.ops = q.ops[:left]
 	if cap(q.ops) > 1024 && left == 0 {
 		q.ops = nil
+	}
+	if left > 0 && n > 0 {
+		signal(q.wake) // for another writer of this queue
 	}
 	return into, !q.closed || left > 0
 }

@@ -65,11 +65,17 @@ func (s *Store) count(o *op) {
 func (s *Store) Stats() store.Stats {
 	now := time.Now()
 	slow := s.slow.get(now)
-	if began := s.began.Load(); began != 0 {
-		slow = max(slow, now.Sub(s.opened)-time.Duration(began))
+	queued := 0
+	for _, l := range s.lanes.all {
+		queued += l.len()
+		for _, w := range l.writers {
+			if began := w.began.Load(); began != 0 {
+				slow = max(slow, now.Sub(s.opened)-time.Duration(began))
+			}
+		}
 	}
 	return store.Stats{
-		Commits: s.commits.Load(), Items: s.items.Load(), Queue: s.queue.len(), Dups: s.dups.Load(),
+		Commits: s.commits.Load(), Items: s.items.Load(), Queue: queued, Dups: s.dups.Load(),
 		Slowest: impart.Millis((slow + time.Millisecond - 1) / time.Millisecond), Reads: s.reads.Load(),
 		Failing: s.failing.Load(),
 	}

@@ -47,10 +47,11 @@ type Options struct {
 
 // Store is a [store.Store].
 type Store struct {
-	opts  Options
-	db    *dialect
-	queue queue
-	ended chan struct{} // closed when the writer has ended
+	opts    Options
+	sql     statements
+	engine  engine
+	lanes   lanes
+	writing sync.WaitGroup // the writers
 
 	mu      sync.Mutex
 	closed  bool
@@ -60,7 +61,6 @@ type Store struct {
 
 	commits, items, dups, reads atomic.Int64
 	opened                      time.Time
-	began                       atomic.Int64 // when the transaction under way began, in ns after opened, plus 1; 0: none
 	slow                        slowest
 	failing                     atomic.Bool // the last transaction failed, and not by a refusal
 }
@@ -84,13 +84,13 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("store %q: this binary knows sqlite:PATH alone, as in sqlite:impart-data/impart.db", redact(dsn))
 	}
 	opts.setDefaults()
-	db, err := openSQLite(ctx, path, &opts)
+	s := &Store{opts: opts, opened: time.Now(), sql: sqliteStatements}
+	db, err := openSQLite(ctx, path, s)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opts: opts, db: db, ended: make(chan struct{}), opened: time.Now()}
-	s.queue = queue{maxItems: opts.MaxQueue, wake: make(chan struct{}, 1)}
-	go (&writer{s: s, caches: newCaches()}).run()
+	s.engine = db
+	s.startLanes(oneLane)
 	if opts.DedupRetention {
 		if err := s.indexKeys(ctx); err != nil {
 			return nil, fmt.Errorf("store: cannot make the index for cleaning dedup rows: %w", joinClose(err, s))
@@ -125,25 +125,13 @@ func redact(dsn string) string {
 func (s *Store) now() impart.Millis { return s.opts.Now() }
 
 // read runs look in one read transaction: all its queries see the same state,
-// which holds every write that was answered before.
+// which holds every write that was answered before. look may be called again.
 func (s *Store) read(ctx context.Context, look func(c session) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.reading.Done()
-	return withConn(ctx, s.db.readers, func(c *conn) error {
-		c.ctx = ctx
-		defer func() { c.ctx = nil }()
-		if _, err := c.exec(s.db.sql.snapshot); err != nil {
-			return err
-		}
-		s.reads.Add(1)
-		err := look(c)
-		if _, end := c.exec(s.db.sql.rollback); end != nil && err == nil {
-			err = end
-		}
-		return err
-	})
+	return s.engine.read(ctx, look)
 }
 
 func (s *Store) enter() error {
@@ -156,14 +144,24 @@ func (s *Store) enter() error {
 	return nil
 }
 
-// write queues ops of one call and waits for the outcomes. An error is that of
-// every op that has none of its own; the ops are the writer's then.
+// write queues ops of one call and waits for the outcomes, a queue's refusal among
+// them. An error is that of every op; the ops are the writers' then.
 func (s *Store) write(ctx context.Context, ops ...*op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.queue.push(ops); err != nil {
-		return err
+	for rest := ops; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].lane == rest[0].lane {
+			n++
+		}
+		if err := rest[0].lane.push(rest[:n]); err != nil {
+			for _, o := range rest[:n] {
+				o.fail(err)
+				close(o.done)
+			}
+		}
+		rest = rest[n:]
 	}
 	for _, o := range ops {
 		if err := o.wait(ctx); err != nil {
@@ -175,7 +173,7 @@ func (s *Store) write(ctx context.Context, ops ...*op) error {
 
 // direct runs f by itself in a write transaction.
 func (s *Store) direct(ctx context.Context, f func(tx *txn) error) error {
-	o := &op{direct: f, items: 1}
+	o := &op{direct: f, items: 1, lane: s.lanes.direct}
 	if err := s.write(ctx, o); err != nil {
 		return err
 	}
@@ -188,10 +186,12 @@ func (s *Store) Close() error {
 		s.mu.Lock()
 		s.closed = true
 		s.mu.Unlock()
-		s.queue.close()
-		<-s.ended
+		for _, l := range s.lanes.all {
+			l.close()
+		}
+		s.writing.Wait()
 		s.reading.Wait()
-		s.closing = s.db.close()
+		s.closing = s.engine.close()
 	})
 	return s.closing
 }

@@ -158,7 +158,7 @@ func (s *Store) indexKeys(ctx context.Context) error {
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
 	var out []store.Setting
 	err := s.direct(ctx, func(tx *txn) (err error) {
-		out, err = s.db.settings(tx)
+		out, err = s.engine.settings(tx)
 		return err
 	})
 	if err != nil {

@@ -82,7 +82,7 @@ func readCursors(s session, dev *impart.DeviceInfo, epoch impart.Epoch) ([]impar
 func (s *Store) PutUser(ctx context.Context, user impart.UserID, disabled *bool, revoked *impart.Millis) (impart.UserInfo, error) {
 	var out impart.UserInfo
 	err := s.direct(ctx, func(tx *txn) error {
-		if _, err := tx.exec(tx.s.db.sql.newUser, user); err != nil {
+		if _, err := tx.exec(tx.s.sql.newUser, user); err != nil {
 			return err
 		}
 		info, err := readUser(tx, user)

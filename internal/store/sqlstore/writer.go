@@ -1,14 +1,10 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql/driver"
-	"errors"
-	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/impart-im/impart"
-	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -16,16 +12,19 @@ import (
 // the last one: the disk is at fault then, not an op.
 const maxFailures = 8
 
-// writer is the one goroutine that writes. Ops that come while it commits share
-// its next transaction; a lone one waits for nobody.
+// writer is a goroutine that writes. Ops that come while it commits share its next
+// transaction; a lone one waits for nobody. SQLite has one.
 type writer struct {
-	s *Store
+	s     *Store
+	lane  *lane
+	limit int // items in a transaction
 	caches
 
 	batch    []*op
 	appends  []*store.Append
 	facts    []facts
-	failures int // in a row, of ops that ran alone
+	failures int          // in a row, of ops that ran alone
+	began    atomic.Int64 // when the transaction under way began, in ns after the store was opened, plus 1; 0: none
 }
 
 // txn is one write transaction.
@@ -36,16 +35,11 @@ type txn struct {
 }
 
 func (w *writer) run() {
-	defer close(w.s.ended)
-	limit := w.s.opts.MaxBatch
-	if w.s.opts.NoGroupCommit {
-		limit = 1
-	}
 	for more := true; more; {
-		w.batch, more = w.s.queue.take(limit, w.batch[:0])
+		w.batch, more = w.lane.take(w.limit, w.batch[:0])
 		if len(w.batch) == 0 {
 			if more {
-				<-w.s.queue.wake
+				<-w.lane.wake
 			}
 			continue
 		}
@@ -57,26 +51,16 @@ func (w *writer) run() {
 			}
 		}
 		clear(w.batch)
-		if w.s.db.keeper.behind() {
-			w.catchUp()
-		}
+		w.s.engine.idle(w)
 	}
-}
-
-// catchUp keeps the database's log short. Those who waited for the transaction
-// before have their answers by now.
-func (w *writer) catchUp() {
-	err := withConn(context.Background(), w.s.db.writer, func(c *conn) error { return w.s.db.keeper.catchUp(c) })
-	if err != nil {
-		w.s.opts.Log.Warn("checkpoint failed", "error", err)
-	}
+	signal(w.lane.wake) // for the others of this lane
 }
 
 // commit gives every op its outcome, in as few transactions as it can: one, or
 // one for each item when the shared one fails, so that only a bad item fails
 // (D13).
 func (w *writer) commit(ops []*op) {
-	err, shared := w.transact(ops)
+	err, shared := w.s.engine.transact(w, ops)
 	if err == nil {
 		return
 	}
@@ -101,60 +85,12 @@ func (w *writer) alone(o *op, last error) {
 		o.fail(last)
 		return
 	}
-	if err, _ := w.transact([]*op{o}); err != nil {
+	if err, _ := w.s.engine.transact(w, []*op{o}); err != nil {
 		w.failures++
 		o.fail(err)
 		return
 	}
 	w.failures = 0
-}
-
-// transact runs ops in one transaction. An error means that none of it counts;
-// shared says that the error is everybody's: the transaction could not begin, or
-// what became of its commit is not known.
-func (w *writer) transact(ops []*op) (err error, shared bool) {
-	began := time.Now()
-	w.s.began.Store(int64(began.Sub(w.s.opened)) + 1)
-	defer w.s.began.Store(0)
-	shared = true
-	err = withConn(context.Background(), w.s.db.writer, func(c *conn) error {
-		if _, err := c.exec(w.s.db.sql.begin); err != nil {
-			// A transaction that is still open here would swallow the next one's writes.
-			return errors.Join(err, driver.ErrBadConn)
-		}
-		tx := &txn{session: c, writer: w, now: w.s.now()}
-		if err := tx.apply(ops); err != nil {
-			shared = len(ops) == 1 && ops[0].items == 1
-			return w.rollback(c, err)
-		}
-		if fault.Planted(fault.SentBeforeCommit) {
-			w.answerEarly(ops)
-		}
-		if _, err := c.exec(w.s.db.sql.commit); err != nil {
-			return w.rollback(c, fmt.Errorf("commit: %w", err))
-		}
-		w.s.committed(began)
-		w.s.db.keeper.committed(c)
-		if w.s.opts.after != nil {
-			return w.s.opts.after()
-		}
-		return nil
-	})
-	if err != nil {
-		w.caches.clear()
-	}
-	w.s.failing.Store(err != nil && !refused(err))
-	return err, shared
-}
-
-// rollback undoes the transaction; a connection that cannot is thrown away.
-func (w *writer) rollback(c *conn, err error) error {
-	if _, undo := c.Conn.(driver.ExecerContext).ExecContext(context.Background(), w.s.db.sql.rollback, nil); undo != nil {
-		// SQLite has rolled back by itself where the disk failed. Either way the
-		// connection's state is in doubt.
-		return errors.Join(err, driver.ErrBadConn)
-	}
-	return err
 }
 
 // answerEarly is what a store does that lacks D1: the promise before the commit.
