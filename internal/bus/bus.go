@@ -37,6 +37,7 @@ type Message struct {
 	Conv      impart.ConvID
 	From      impart.Seq // Wake: the first event of the batch
 	Head      impart.Seq // Wake: the last event of the batch
+	Members   int64      // Wake: the members' version after the batch; 0: not told
 	User      impart.UserID
 	Device    impart.DeviceID // Takeover; Receipt: the device that caused it, or ""
 	Session   int64           // Takeover; Receipt: the session that caused it, or 0

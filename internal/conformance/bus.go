@@ -147,7 +147,7 @@ var busStories = []struct {
 }{
 	{"everybody hears every field of every message", func(l *line) {
 		messages := []bus.Message{
-			{Kind: bus.Wake, Conv: "c 𝔘:'\"\\", From: 3, Head: impart.MaxNumber},
+			{Kind: bus.Wake, Conv: "c 𝔘:'\"\\", From: 3, Head: impart.MaxNumber, Members: 4},
 			{Kind: bus.Receipt, Conv: "c", User: "ana ", Device: "phone", Session: 1 << 40, Delivered: 7, Read: 5, Epoch: 1_700_000_000_000},
 			{Kind: bus.Typing, Conv: "c", User: "ana"},
 			{Kind: bus.Takeover, User: "ana", Device: "phone", Session: 9},
