@@ -26,8 +26,9 @@ const quietFor = 300 * time.Millisecond
 // BusSubject is one bus under test. The suite closes what it has.
 type BusSubject struct {
 	Bus bus.Bus
-	// Peer is the bus of another node of the same deployment; nil where there can be none.
-	Peer bus.Bus
+	// Peers are the buses of other nodes of the same deployment; none where there can
+	// be none.
+	Peers []bus.Bus
 }
 
 // Bus runs the suite of [bus.Bus]. open gives a fresh bus without subscribers
@@ -56,12 +57,7 @@ type line struct {
 }
 
 // ends are the nodes' buses.
-func (l *line) ends() []bus.Bus {
-	if l.Peer == nil {
-		return []bus.Bus{l.Bus}
-	}
-	return []bus.Bus{l.Bus, l.Peer}
-}
+func (l *line) ends() []bus.Bus { return append([]bus.Bus{l.Bus}, l.Peers...) }
 
 // ear is a subscriber that remembers what it heard.
 type ear struct {
@@ -209,6 +205,45 @@ var busStories = []struct {
 			next[m.Conv]++
 		}
 		e.cancel()
+	}},
+	{"what any node publishes is heard once by every node", func(l *line) {
+		const each = 50
+		var ears []*ear
+		for _, end := range l.ends() {
+			ears = append(ears, l.listen(end, nil))
+		}
+		var wg sync.WaitGroup
+		for i, end := range l.ends() {
+			wg.Go(func() {
+				for j := range each {
+					end.Publish(l.ctx, wake(ids(i)[0], impart.Seq(j)))
+				}
+				end.Publish(l.ctx, bus.Message{Kind: bus.Typing, Conv: ids(i)[0], User: "last"})
+			})
+		}
+		wg.Wait()
+		for _, e := range ears {
+			count := map[bus.Message]int{}
+			last := len(l.ends())
+			heard := e.until("waiting for the last message of every node", func(heard []bus.Message) bool {
+				n := 0
+				for i := range heard {
+					if heard[i].Kind == bus.Typing {
+						n++
+					}
+				}
+				return n == last
+			})
+			for _, m := range heard {
+				if count[m]++; count[m] > 1 {
+					l.t.Errorf("%+v was heard twice", m)
+				}
+			}
+			if len(count) != last*(each+1) {
+				l.t.Errorf("heard %d different messages of %d", len(count), last*(each+1))
+			}
+			e.cancel()
+		}
 	}},
 	{"a subscriber is called by one goroutine at a time", func(l *line) {
 		var inside atomic.Bool
