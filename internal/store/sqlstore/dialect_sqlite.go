@@ -74,7 +74,7 @@ func openSQLite(ctx context.Context, path string, s *Store) (_ *dialect, err err
 	if d.readers, err = sqlitePool(path, max(4, runtime.GOMAXPROCS(0)), opts.look, "query_only(1)", "cache_size(-8192)"); err != nil {
 		return nil, err
 	}
-	d.keeper, err = newCheckpointer(path, opts.Log)
+	d.keeper, err = newCheckpointer(path, lock.database, opts.Log)
 	return d, err
 }
 
@@ -165,6 +165,10 @@ func lockName(path string) string { return path + ".lock" }
 type fileLock struct {
 	db   *sql.DB
 	held *sql.Conn
+	// database is the store's own file, for flushing it. It is closed last: to close
+	// any descriptor of a file lets go of all locks that the process has on it, those
+	// of SQLite too.
+	database *os.File
 }
 
 func lockFile(ctx context.Context, path string) (*fileLock, error) {
@@ -175,6 +179,9 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 	l := &fileLock{db: sql.OpenDB(raw)}
 	if l.held, err = l.db.Conn(ctx); err == nil {
 		_, err = l.held.ExecContext(ctx, "BEGIN EXCLUSIVE")
+	}
+	if err == nil {
+		l.database, err = os.OpenFile(path, os.O_RDWR, 0)
 	}
 	if err == nil {
 		return l, nil
@@ -191,11 +198,15 @@ const sqliteBusy = 5
 
 // Close lets the file go.
 func (l *fileLock) Close() error {
-	var err error
+	var errs []error
 	if l.held != nil {
-		err = l.held.Close()
+		errs = append(errs, l.held.Close())
 	}
-	return errors.Join(err, l.db.Close())
+	errs = append(errs, l.db.Close())
+	if l.database != nil {
+		errs = append(errs, l.database.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // close ends everything that open started, in the opposite order.
