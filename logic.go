@@ -47,6 +47,9 @@ type Sessions interface {
 	Visit(ctx context.Context, id Identity, device DeviceID, install string) (Session, error)
 	// Authorize is UNAUTHENTICATED when the user is disabled or the token revoked.
 	Authorize(ctx context.Context, id Identity) error
+	// Superseded answers for each session whether its device has said hello again
+	// since, on whichever node; in order.
+	Superseded(ctx context.Context, sessions []Session) ([]bool, error)
 	// Epoch is the store's current epoch.
 	Epoch(ctx context.Context) (Epoch, error)
 }
@@ -278,8 +281,9 @@ type Fanout interface {
 	// snapshot with the audience that may see them now. It may end early (More).
 	// NOT_FOUND when there is no such conversation.
 	Range(ctx context.Context, conv ConvID, from, through Seq) (Range, error)
-	// Audience is who may see a conversation now. NOT_FOUND.
-	Audience(ctx context.Context, conv ConvID) (*Audience, error)
+	// Audience is who may see a conversation: with version 0 now, and otherwise at that
+	// members' version or a later one, which costs nothing where it is known. NOT_FOUND.
+	Audience(ctx context.Context, conv ConvID, version int64) (*Audience, error)
 	// Lagging lists conversations in which the device is behind (with all: all of
 	// the user's), those that have waited longest first, at most limit.
 	Lagging(ctx context.Context, session Session, all bool, limit int) (LaggingPage, error)

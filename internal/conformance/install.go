@@ -117,6 +117,36 @@ var installStories = []story{
 			w.t.Errorf("after the acks: %+v, want n 4 and no other install", d)
 		}
 	}},
+	{"the sessions of devices are told in the order asked", func(w *world) {
+		first := w.hello("ana", "phone", "x").Session
+		second := w.hello("ana", "phone", "x").Session
+		fresh := w.hello("ana", "phone", "another install").Session
+		tablet := w.hello("ana", "tablet", "x").Session
+		of := w.hello("ben", "phone", "x").Session
+		if !(first < second && second < fresh) {
+			w.t.Errorf("the sessions are %d, %d, %d: each should be above the one before", first, second, fresh)
+		}
+		asked := []impart.Session{
+			{User: "ben", Device: "phone"}, {User: "ana", Device: "phone", Install: 1, Number: first}, {User: "cy", Device: "phone"},
+			{User: "ana", Device: "tablet"}, {User: "ana", Device: "phone", Number: fresh}, {User: "phone", Device: "ana"},
+		}
+		got, err := w.Store.Sessions(w.ctx, asked)
+		w.must(err)
+		same(w, "sessions", got, []int64{of, fresh, 0, tablet, fresh, 0})
+		none, err := w.Store.Sessions(w.ctx, nil)
+		w.must(err)
+		same(w, "sessions of nobody", len(none), 0)
+		many := make([]impart.Session, 2500)
+		for i := range many {
+			many[i] = impart.Session{User: "ana", Device: impart.DeviceID(fmt.Sprint("d-", i))}
+		}
+		many[2400].Device = "tablet"
+		got, err = w.Store.Sessions(w.ctx, many)
+		w.must(err)
+		want := make([]int64, len(many))
+		want[2400] = tablet
+		same(w, "sessions of many", got, want)
+	}},
 	{"an ack before the hello is noticed by it", func(w *world) {
 		w.withPhone(5)
 		older := w.hello("ana", "phone", "x", counter(3)).Session

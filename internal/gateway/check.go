@@ -16,7 +16,10 @@ func (g *Gateway) checkConns(ctx context.Context) {
 	deaf := g.deaf.Swap(false)
 	now := time.Now()
 	failed := 0
-	var last error
+	last := g.checkSessions(ctx, deaf)
+	if last != nil {
+		failed++
+	}
 	for _, c := range g.conns.all() {
 		must := c.mustCheck(now)
 		if !must && !deaf {

@@ -38,6 +38,9 @@ type Config struct {
 	Allow func(*http.Request) bool
 	// Create makes unknown users known by their hello (dev login).
 	Create bool
+	// Shared says that other nodes serve the same store: a device may say hello on any
+	// of them.
+	Shared bool
 
 	MaxBody     int            // bytes of a message body, told in welcome; default 65,536
 	MaxFrame    int            // bytes of a request; default 1 MiB, at most 4 MiB
@@ -122,7 +125,10 @@ type Gateway struct {
 	notes   chan bus.Message // receipts and typing; lossy
 	sweepIn chan struct{}    // sweep now
 	since   impart.Millis    // what the next sweep covers; of the sweep loop alone
-	started time.Time        // when connections were last heard is counted from here
+	// checkedUpTo is the id of the last connection whose session was compared; of the
+	// sweep loop alone.
+	checkedUpTo uint64
+	started     time.Time // when connections were last heard is counted from here
 
 	nextID      atomic.Uint64
 	count       atomic.Int64 // connections, with or without hello
@@ -171,7 +177,7 @@ func New(cfg Config) (*Gateway, error) {
 func (g *Gateway) hear(m bus.Message) {
 	switch m.Kind {
 	case bus.Wake:
-		if !g.wakes.add(m.Conv, m.From, m.Head) {
+		if !g.wakes.add(m.Conv, span{m.From, m.Head, m.Members}) {
 			g.sweepSoon() // too many conversations at once: the sweep finds them
 		}
 	case bus.Receipt, bus.Typing:

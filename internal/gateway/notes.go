@@ -27,8 +27,17 @@ func (g *Gateway) noteLoop() {
 }
 
 func (g *Gateway) passOn(ctx context.Context, m bus.Message) error {
-	audience, err := g.cfg.Logic.Audience(ctx, m.Conv)
-	if err != nil {
+	if g.conns.idle() {
+		return nil
+	}
+	// Most notes of other nodes concern nobody here. An older audience tells that for
+	// nothing, but may lack a newcomer whose join has not been heard of yet: they miss
+	// a note, as they may. Who gets one is decided by the present audience (D8).
+	audience, err := g.cfg.Logic.Audience(ctx, m.Conv, 1)
+	if err != nil || len(g.conns.among(audience)) == 0 {
+		return err
+	}
+	if audience, err = g.cfg.Logic.Audience(ctx, m.Conv, 0); err != nil {
 		return err
 	}
 	targets := slices.DeleteFunc(g.conns.among(audience), func(t target) bool {

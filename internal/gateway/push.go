@@ -17,43 +17,44 @@ func pushers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 func (g *Gateway) pushLoop() {
 	for {
-		conv, from, head, ok := g.wakes.next()
+		conv, news, ok := g.wakes.next()
 		if !ok {
 			return
 		}
-		g.pushSpan(conv, from, head)
+		g.pushSpan(conv, news)
 		g.wakes.done(conv)
 	}
 }
 
 // pushSpan reads a committed part of a log, with who may see it now, and pushes
 // it. What fails here is found by the sweep.
-func (g *Gateway) pushSpan(conv impart.ConvID, from, head impart.Seq) {
+func (g *Gateway) pushSpan(conv impart.ConvID, news span) {
 	if g.conns.idle() {
 		return
 	}
-	for more := true; more && from <= head; {
+	for more := true; more && news.from <= news.head; {
 		ctx, cancel := context.WithTimeout(g.ctx, g.cfg.RequestTime)
-		next, err := g.pushPart(ctx, conv, from, head)
+		next, err := g.pushPart(ctx, conv, news)
 		cancel()
 		if err != nil {
 			g.log.Warn("push: reading events failed; the sweep makes up for it", "conv", conv, "err", err)
 			g.metrics.pushFailed.Inc()
 			return
 		}
-		more, from = next > from, next
+		more, news.from = next > news.from, next
 	}
 }
 
-// pushPart pushes what one read gives, and returns where to go on; from itself
-// when there is nothing more to do. Nothing is read for a conversation of which
-// nobody is here.
-func (g *Gateway) pushPart(ctx context.Context, conv impart.ConvID, from, head impart.Seq) (next impart.Seq, err error) {
-	audience, err := g.cfg.Logic.Audience(ctx, conv)
+// pushPart pushes what one read gives, and returns where to go on; where news
+// begins when there is nothing more to do. Nothing is read for a conversation of
+// which nobody is here, once its members are known in the version of the wake-up.
+func (g *Gateway) pushPart(ctx context.Context, conv impart.ConvID, news span) (next impart.Seq, err error) {
+	from := news.from
+	audience, err := g.cfg.Logic.Audience(ctx, conv, news.members)
 	if err != nil || len(g.conns.among(audience)) == 0 {
 		return from, err
 	}
-	part, err := g.cfg.Logic.Range(ctx, conv, from, head)
+	part, err := g.cfg.Logic.Range(ctx, conv, from, news.head)
 	if err != nil || len(part.Events) == 0 {
 		return from, err
 	}

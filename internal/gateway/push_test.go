@@ -12,29 +12,30 @@ import (
 
 func TestWakesAreMerged(t *testing.T) {
 	w := newWakes()
-	wants := func(conv impart.ConvID, from, head impart.Seq) {
+	wants := func(conv impart.ConvID, want span) {
 		t.Helper()
-		if c, f, h, ok := w.next(); c != conv || f != from || h != head || !ok {
-			t.Errorf("next is %s %d..%d %v, want %s %d..%d", c, f, h, ok, conv, from, head)
+		if c, got, ok := w.next(); c != conv || got != want || !ok {
+			t.Errorf("next is %s %v %v, want %s %v", c, got, ok, conv, want)
 		}
 	}
-	w.add("a", 5, 6)
-	w.add("b", 1, 1)
-	w.add("a", 3, 4)
-	w.add("a", 9, 9)
-	wants("a", 3, 9)
-	w.add("a", 10, 10) // while it is being pushed
-	w.add("a", 11, 12)
-	wants("b", 1, 1)
+	w.add("a", span{5, 6, 2})
+	w.add("b", span{1, 1, 1})
+	w.add("a", span{3, 4, 1})
+	w.add("a", span{9, 9, 3})
+	wants("a", span{3, 9, 3})
+	w.add("a", span{10, 10, 3}) // while it is being pushed
+	w.add("a", span{11, 12, 0}) // of unknown members
+	w.add("a", span{13, 13, 4})
+	wants("b", span{1, 1, 1})
 	w.done("b")
 	w.done("a")
-	wants("a", 10, 12)
+	wants("a", span{10, 13, 0})
 	w.done("a")
 	if len(w.spans) != 0 {
 		t.Errorf("%d spans are left", len(w.spans))
 	}
 	w.close()
-	if _, _, _, ok := w.next(); ok {
+	if _, _, ok := w.next(); ok {
 		t.Error("there is something after the end")
 	}
 }
@@ -51,7 +52,7 @@ func TestWakesAreBoundedAndTheRestIsSwept(t *testing.T) {
 		if f := ben.wants("hint"); f["why"] != "sweep" {
 			t.Fatalf("hint = %v", f)
 		}
-		if w.g.wakes.add("one more", 1, 1) {
+		if w.g.wakes.add("one more", span{1, 1, 0}) {
 			t.Error("there is no bound")
 		}
 	})

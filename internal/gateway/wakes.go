@@ -22,9 +22,20 @@ type wakes struct {
 }
 
 // span is from..head of one conversation's log. Head 0: a pusher has taken it,
-// and nothing has come since.
+// and nothing has come since. members is the highest members' version in it, 0 once
+// a wake-up did not tell.
 type span struct {
 	from, head impart.Seq
+	members    int64
+}
+
+// with is both spans and what lies between them.
+func (s span) with(other span) span {
+	members := max(s.members, other.members)
+	if s.members == 0 || other.members == 0 {
+		members = 0
+	}
+	return span{min(s.from, other.from), max(s.head, other.head), members}
 }
 
 func newWakes() *wakes {
@@ -33,8 +44,8 @@ func newWakes() *wakes {
 	return w
 }
 
-// add notes that from..head have committed; false when there are too many.
-func (w *wakes) add(conv impart.ConvID, from, head impart.Seq) bool {
+// add notes what has committed; false when there are too many.
+func (w *wakes) add(conv impart.ConvID, news span) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.spans[conv]
@@ -42,12 +53,12 @@ func (w *wakes) add(conv impart.ConvID, from, head impart.Seq) bool {
 	case s == nil && len(w.spans) >= maxWakes:
 		return false
 	case s == nil:
-		w.spans[conv] = &span{from, head}
+		w.spans[conv] = &news
 	case s.head == 0:
-		*s = span{from, head}
+		*s = news
 		return true // its pusher queues it again
 	default:
-		*s = span{min(s.from, from), max(s.head, head)}
+		*s = s.with(news)
 		return true // queued already, or with a pusher
 	}
 	w.queue = append(w.queue, conv)
@@ -56,23 +67,22 @@ func (w *wakes) add(conv impart.ConvID, from, head impart.Seq) bool {
 }
 
 // next blocks for a span; ok is false once closed.
-func (w *wakes) next() (conv impart.ConvID, from, head impart.Seq, ok bool) {
+func (w *wakes) next() (conv impart.ConvID, news span, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(w.queue) == 0 && !w.closed {
 		w.ready.Wait()
 	}
 	if w.closed {
-		return "", 0, 0, false
+		return "", span{}, false
 	}
 	conv = w.queue[0]
 	if w.queue = w.queue[1:]; len(w.queue) == 0 {
 		w.queue = nil
 	}
 	s := w.spans[conv]
-	from, head = s.from, s.head
-	*s = span{}
-	return conv, from, head, true
+	news, *s = *s, span{}
+	return conv, news, true
 }
 
 // done gives a conversation back; what came meanwhile is queued.

@@ -32,6 +32,7 @@ type world struct {
 	logic *logic.Service
 	bus   *deafBus
 	g     *Gateway
+	reads *readCounter // where a story has several nodes
 }
 
 // deafBus is a bus that can be made to lose every message of one kind.

@@ -3,6 +3,7 @@ package logic
 import (
 	"context"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/dedup"
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
@@ -22,9 +23,10 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 	}
 	s.dedup.Find(ctx, entries)
 	results := make([]store.Appended, len(items))
+	present := presentOnce{s: s}
 	var left []int // places of items that the store has to answer
 	for i := range items {
-		if kept := &entries[i].Answer; s.repeats(ctx, &items[i], kept) {
+		if kept := &entries[i].Answer; present.repeats(ctx, &items[i], kept) {
 			results[i] = store.Appended{Seq: kept.Seq, MID: kept.MID, At: kept.At, Epoch: kept.Epoch, Dup: true}
 		} else {
 			left = append(left, i)
@@ -53,20 +55,33 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 	return results
 }
 
+// presentOnce reads the store's epoch once for all items of a request that need it.
+type presentOnce struct {
+	s     *Service
+	asked bool
+	epoch impart.Epoch
+	err   error
+}
+
+func (p *presentOnce) is(ctx context.Context, epoch impart.Epoch) bool {
+	if !p.asked {
+		p.asked = true
+		p.epoch, p.err = p.s.presentEpoch(ctx)
+	}
+	return p.err == nil && p.epoch == epoch
+}
+
 // repeats reports whether a kept answer is the answer to item: the content is the
-// same, and so is the epoch, which is known to the second.
-func (s *Service) repeats(ctx context.Context, item *store.Append, kept *dedup.Answer) bool {
+// same, and so is the epoch, which is read anew: another node may just have raised
+// it. That read is shared by all who ask at the time, and writes nothing.
+func (p *presentOnce) repeats(ctx context.Context, item *store.Append, kept *dedup.Answer) bool {
 	if kept.Seq == 0 || kept.Hash != item.Hash || wouldHideBug() {
 		return false
 	}
 	if fault.Planted(fault.AnswersOutliveEpoch) {
 		return true
 	}
-	if item.Epoch != 0 && item.Epoch != kept.Epoch {
-		return false
-	}
-	epoch, err := s.Epoch(ctx)
-	return err == nil && epoch == kept.Epoch
+	return (item.Epoch == 0 || item.Epoch == kept.Epoch) && p.is(ctx, kept.Epoch)
 }
 
 // keep remembers what the store has acknowledged, duplicates too: they were

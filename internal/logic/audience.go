@@ -93,13 +93,19 @@ func (s *Service) recentAudience(ctx context.Context, conv impart.ConvID) (*impa
 	return known.audience, nil
 }
 
-// Audience implements [impart.Fanout]. It is the present one as far as this node
-// has changed it, and [audienceAge] old at most where another one has.
-func (s *Service) Audience(ctx context.Context, conv impart.ConvID) (*impart.Audience, error) {
+// Audience implements [impart.Fanout]. The one of now is the present one as far as
+// this node has changed it, and [audienceAge] old at most where another one has.
+func (s *Service) Audience(ctx context.Context, conv impart.ConvID, version int64) (*impart.Audience, error) {
 	if err := checkID("conv", conv); err != nil {
 		return nil, s.answer(ctx, "audience", err)
 	}
-	audience, err := s.recentAudience(ctx, conv)
+	var audience *impart.Audience
+	var err error
+	if version > 0 {
+		audience, err = s.audience(ctx, conv, version, look{})
+	} else {
+		audience, err = s.recentAudience(ctx, conv)
+	}
 	if err != nil {
 		return nil, s.answer(ctx, "audience", err)
 	}

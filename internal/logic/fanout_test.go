@@ -140,7 +140,7 @@ func TestTheAudience(t *testing.T) {
 	w.group("c", ana, ben)
 	w.say(ana, "c", "hi")
 	current := func() int {
-		audience, err := w.Audience(w.ctx, "c")
+		audience, err := w.Audience(w.ctx, "c", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,9 +170,9 @@ func TestTheAudience(t *testing.T) {
 	if loads := w.counts("im_audience_total"); loads != 4 {
 		t.Errorf("im_audience_total is %v", loads)
 	}
-	_, err := w.Audience(w.ctx, "nowhere")
+	_, err := w.Audience(w.ctx, "nowhere", 0)
 	wantCode(t, "nowhere", err, impart.NotFound)
-	_, err = w.Audience(w.ctx, "")
+	_, err = w.Audience(w.ctx, "", 0)
 	wantCode(t, "no conversation", err, impart.BadFrame)
 }
 
@@ -188,7 +188,7 @@ func TestAPushSparesTheReceiptsALookUp(t *testing.T) {
 		return w.store.Stats().Reads - before
 	}
 	audience := func() {
-		if _, err := w.Audience(w.ctx, "c"); err != nil {
+		if _, err := w.Audience(w.ctx, "c", 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -69,6 +69,7 @@ func New(cfg Config) (*Service, error) {
 		audiences: newCache[impart.ConvID, knownAudience](cachedMembers),
 		failures:  rate.Sometimes{First: 10, Interval: time.Second},
 	}
+	s.epoch.reading = make(chan struct{}, 1)
 	if err := s.metrics.register(cfg.Metrics); err != nil {
 		return nil, fmt.Errorf("logic: %w", err)
 	}

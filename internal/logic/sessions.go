@@ -87,6 +87,19 @@ func (s *Service) Visit(ctx context.Context, id impart.Identity, device impart.D
 	return impart.Session{User: id.User, Device: device, Install: known.Install}, nil
 }
 
+// Superseded implements [impart.Sessions].
+func (s *Service) Superseded(ctx context.Context, sessions []impart.Session) ([]bool, error) {
+	highest, err := s.store.Sessions(ctx, sessions)
+	if err != nil {
+		return nil, s.answer(ctx, "superseded", err)
+	}
+	superseded := make([]bool, len(sessions))
+	for i := range sessions {
+		superseded[i] = highest[i] > sessions[i].Number
+	}
+	return superseded, nil
+}
+
 // Authorize implements [impart.Sessions].
 func (s *Service) Authorize(ctx context.Context, id impart.Identity) error {
 	return s.answer(ctx, "authorize", s.authorize(ctx, id))

@@ -239,6 +239,9 @@ type Directory interface {
 	// Visit registers an unknown device and raises nothing on a known one;
 	// STALE_INSTALL when its install is another.
 	Visit(ctx context.Context, user impart.UserID, device impart.DeviceID, install string) (Device, error)
+	// Sessions are the highest session numbers of the devices that the given sessions
+	// name by user and device, in order; 0 for an unknown device.
+	Sessions(ctx context.Context, of []impart.Session) ([]int64, error)
 	// Devices lists devices by id, of every user or of one.
 	Devices(ctx context.Context, device impart.DeviceID, user impart.UserID) ([]impart.DeviceInfo, error)
 	// PutUser makes a user known; a nil field stays as it is. Revoked only rises.

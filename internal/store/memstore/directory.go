@@ -98,6 +98,22 @@ func (s *Store) Visit(ctx context.Context, user impart.UserID, dev impart.Device
 	return out, err
 }
 
+// Sessions implements [store.Directory].
+func (s *Store) Sessions(ctx context.Context, of []impart.Session) ([]int64, error) {
+	out := make([]int64, len(of))
+	err := s.read(ctx, func(st *state) {
+		for i, session := range of {
+			if d := st.devices[deviceKey{session.User, session.Device}]; d != nil {
+				out[i] = d.session
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // Devices implements [store.Directory].
 func (s *Store) Devices(ctx context.Context, dev impart.DeviceID, user impart.UserID) ([]impart.DeviceInfo, error) {
 	var out []impart.DeviceInfo
