@@ -202,17 +202,16 @@ func (r *Run) heal() error {
 			}
 		}
 	}
-	began := time.Now()
+	began, calm := time.Now(), 0
 	for pause := 1; ; pause = min(2*pause, 20) {
-		for _, p := range r.phones {
-			// A clone that is gone may have left a hello on its way. The user takes the device back.
-			if p.client.Status().State == client.Stopped {
-				p.client.Reconnect()
-			}
-		}
+		online := r.online()
 		f, err := r.final()
-		if err == nil && len(r.tape.Unsettled(f)) == 0 {
-			return nil
+		if err == nil && online && len(r.tape.Unsettled(f)) == 0 {
+			if calm++; calm == 2 { // also what was on its way has come
+				return nil
+			}
+		} else {
+			calm = 0
 		}
 		if r.ctx.Err() != nil {
 			return r.ctx.Err()
@@ -224,6 +223,24 @@ func (r *Run) heal() error {
 			return err
 		}
 	}
+}
+
+// online reports whether every application is connected: one that is about to be
+// may have a hello under way that takes back all that counts as delivered. A clone
+// that is gone may have left a hello on its way, too; the user takes the device back.
+func (r *Run) online() bool {
+	all := true
+	for _, p := range r.phones {
+		switch p.client.Status().State {
+		case client.Online:
+		case client.Stopped:
+			p.client.Reconnect()
+			all = false
+		default:
+			all = false
+		}
+	}
+	return all
 }
 
 // final looks at everything.
