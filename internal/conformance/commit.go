@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/impart-im/impart"
@@ -61,7 +60,12 @@ var commitStories = []story{
 		w.conversation("c", "ana")
 		a := w.msg("ana", "c", "k", "did it work?")
 		w.failOnce(true)
-		w.wantCode(impart.Unavailable, w.append(a)[0].Err)
+		// A store may find out by itself what became of its commit.
+		if got := w.append(a)[0]; got.Err != nil {
+			w.wantCode(impart.Unavailable, got.Err)
+		} else if got.Dup || got.Seq != 1 || got.MID != a.MID {
+			w.t.Errorf("found again as %+v, want what was stored, and no duplicate", got)
+		}
 		w.repeats(store.Appended{Seq: 1, MID: a.MID, At: a.At}, w.msg("ana", "c", "k", "did it work?"))
 		w.sees("ana", "c", "1 did it work?")
 	}},
@@ -123,19 +127,25 @@ var commitStories = []story{
 	{"writes that arrive during a commit share the next one", func(w *world) {
 		w.need(w.OnCommit != nil, "OnCommit")
 		w.withPhone(30)
-		h := w.hold()
+		h := w.holdAll()
+		before := w.Store.Stats()
+		// A store may commit messages beside cursors: both are held.
 		first := w.sends(w.msg("ana", "c", "held", "held"))
 		h.wait()
-		before := w.Store.Stats()
 		var wg sync.WaitGroup
+		ack := func(seq impart.Seq) {
+			if got := w.Store.Advance(w.ctx, []store.Advance{phone("ana", "c", seq)})[0]; got.Err != nil {
+				w.t.Errorf("an ack that waited for a commit: %v", got.Err)
+			}
+		}
+		wg.Go(func() { ack(1) })
+		for h.held.Load() < 2 && w.Store.Stats().Queue < 1 {
+			w.spin("an ack is held or waits")
+		}
 		for i := range 10 {
 			a := w.msg("ana", "c", impart.CMID(fmt.Sprintf("w-%d", i)), "x")
 			wg.Go(func() { w.lands(a) })
-			wg.Go(func() {
-				if got := w.Store.Advance(w.ctx, []store.Advance{phone("ana", "c", impart.Seq(i))})[0]; got.Err != nil {
-					w.t.Errorf("an ack that waited for a commit: %v", got.Err)
-				}
-			})
+			wg.Go(func() { ack(impart.Seq(i)) })
 			wg.Go(func() {
 				if got := w.Store.MarkRead(w.ctx, []store.MarkRead{{User: "ana", Conv: "c", Seq: impart.Seq(i)}})[0]; got.Err != nil {
 					w.t.Errorf("a read that waited for a commit: %v", got.Err)
@@ -143,16 +153,13 @@ var commitStories = []story{
 			})
 		}
 		for w.Store.Stats().Queue < 30 {
-			if w.ctx.Err() != nil {
-				w.t.Fatalf("30 items wait for a commit, and the store counts %d", w.Store.Stats().Queue)
-			}
-			runtime.Gosched()
+			w.spin(fmt.Sprintf("30 items wait for a commit, and the store counts %d", w.Store.Stats().Queue))
 		}
 		h.release(nil)
 		wg.Wait()
 		first.answer()
-		if n := w.Store.Stats().Commits - before.Commits; n > 3 {
-			w.t.Errorf("one held commit and 30 items that waited for it took %d commits", n)
+		if n := w.Store.Stats().Commits - before.Commits; n > 5 {
+			w.t.Errorf("what was held and 30 items that waited for it took %d commits", n)
 		}
 	}},
 	{"while nothing can be committed nothing is promised", func(w *world) {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ type held struct {
 	reached chan struct{}
 	free    chan error
 	once    sync.Once
+	held    atomic.Int64 // commits that have come to it, with holdAll
 }
 
 // hold holds the next commit of the store; those after it pass.
@@ -30,6 +32,33 @@ func (w *world) hold() *held {
 	}, nil)
 	w.t.Cleanup(func() { h.release(nil) })
 	return h
+}
+
+// holdAll holds every commit of the store until it is released.
+func (w *world) holdAll() *held {
+	h := &held{w: w, reached: make(chan struct{}), free: make(chan error, 1)}
+	released := make(chan struct{})
+	w.OnCommit(func() error {
+		if h.held.Add(1) == 1 {
+			close(h.reached)
+			err := <-h.free
+			close(released)
+			return err
+		}
+		<-released
+		return nil
+	}, nil)
+	w.t.Cleanup(func() { h.release(nil) })
+	return h
+}
+
+// spin lets others run, until the story has taken too long for what.
+func (w *world) spin(what string) {
+	w.t.Helper()
+	if w.ctx.Err() != nil {
+		w.t.Fatalf("it has taken too long: %s", what)
+	}
+	runtime.Gosched()
 }
 
 // wait returns when the commit has come to its hold.

@@ -26,6 +26,14 @@ func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (epoch impart
 	return epoch, err
 }
 
+// Halted implements [store.Upkeep]: nobody can replace what is in memory.
+func (s *Store) Halted() (was, now store.Meta, halted bool) { return store.Meta{}, store.Meta{}, false }
+
+// Judge implements [store.Upkeep].
+func (s *Store) Judge(ctx context.Context, _ bool, _ impart.Millis) (store.Meta, error) {
+	return s.Meta(ctx)
+}
+
 // Retain implements [store.Upkeep].
 func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error) {
 	err = s.write(ctx, 1, func(st *state) {

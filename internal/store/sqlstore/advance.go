@@ -107,6 +107,9 @@ func (tx *txn) moveCursors(ops []*op) error {
 			o.marked[i] = out
 		}
 	}
+	if tx.bulk != nil {
+		return tx.bulk.writeMoves(&m)
+	}
 	return tx.writeMoves(&m)
 }
 

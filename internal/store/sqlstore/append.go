@@ -14,7 +14,11 @@ func (s *Store) Append(ctx context.Context, items []store.Append) []store.Append
 	out := make([]store.Appended, len(items))
 	var ops []*op
 	var at []int
-	for _, share := range shares(s.lanes.appends, items, func(a *store.Append) string { return string(a.Conv) }) {
+	lanes := s.lanes.appends
+	if len(lanes) > 1 && sharesKeys(items) {
+		lanes = lanes[:1]
+	}
+	for _, share := range shares(lanes, items, func(a *store.Append) string { return string(a.Conv) }) {
 		ops, at = append(ops, s.appendOps(share)...), append(at, share.at...)
 	}
 	if err := s.write(ctx, ops...); err != nil {
@@ -31,6 +35,23 @@ func (s *Store) Append(ctx context.Context, items []store.Append) []store.Append
 		}
 	}
 	return out
+}
+
+// sharesKeys reports whether two items of a call have one key: the first of them
+// has it then, wherever they are sent to.
+func sharesKeys(items []store.Append) bool {
+	if len(items) < 2 {
+		return false
+	}
+	seen := make(map[dedupKey]bool, len(items))
+	for i := range items {
+		key := keyOf(items[i].Sender, items[i].CMID)
+		if seen[key] {
+			return true
+		}
+		seen[key] = true
+	}
+	return false
 }
 
 // appendOps cuts a lane's share of a call into ops that fit a transaction.
@@ -75,10 +96,15 @@ func (tx *txn) appendAll(ops []*op) error {
 	if err != nil {
 		return err
 	}
+	if meta.cleaned {
+		if err := tx.prefetchLogged(); err != nil {
+			return err
+		}
+	}
 	if err := tx.learn(meta); err != nil {
 		return err
 	}
-	p := planAppends(meta.epoch, w.appends, w.facts)
+	p := planAppends(meta.epoch, w.appends, w.facts, tx.redo)
 	if err := fault.At(fault.BeforeInsert); err != nil {
 		return err
 	}
@@ -87,7 +113,17 @@ func (tx *txn) appendAll(ops []*op) error {
 			return err
 		}
 	}
-	if err := tx.carryOut(p); err != nil {
+	for i, a := range w.appends {
+		if out := &p.outcomes[i]; out.Err == nil && !out.Dup {
+			tx.stored(a.Conv, out.Seq, w.facts[i].conv.version)
+		}
+	}
+	if tx.bulk != nil {
+		err = tx.bulk.carryOut(p)
+	} else {
+		err = tx.carryOut(p)
+	}
+	if err != nil {
 		return err
 	}
 	if err := fault.At(fault.BeforeCommit); err != nil {
@@ -151,7 +187,7 @@ func (tx *txn) learnOne(a *store.Append, f *facts, meta *metaRow) (err error) {
 			return err
 		}
 	}
-	if f.taken, err = readDedup(tx, keyOf(a.Sender, a.CMID)); err != nil {
+	if f.taken, err = tx.dedup(keyOf(a.Sender, a.CMID)); err != nil {
 		return err
 	}
 	if f.taken == nil && meta.cleaned {
@@ -162,12 +198,25 @@ func (tx *txn) learnOne(a *store.Append, f *facts, meta *metaRow) (err error) {
 	if a.Prev == "" || f.taken != nil {
 		return nil
 	}
-	if f.prev, err = readDedup(tx, keyOf(a.Sender, a.Prev)); err != nil || f.prev != nil || !meta.cleaned {
+	if f.prev, err = tx.dedup(keyOf(a.Sender, a.Prev)); err != nil || f.prev != nil || !meta.cleaned {
 		return err
 	}
 	ev, err := readLogged(tx, a.Conv, a.Sender, a.Prev)
 	f.prevLogged = ev != nil
 	return err
+}
+
+// prefetchLogged has what learnOne looks up for keys that are free read at once.
+func (tx *txn) prefetchLogged() error {
+	var asks []ask
+	for _, a := range tx.appends {
+		for _, cmid := range []impart.CMID{a.CMID, a.Prev} {
+			if row, known := tx.keys[keyOf(a.Sender, cmid)]; known && row == nil && cmid != "" {
+				asks = append(asks, ask{selectLogged, []any{a.Conv, a.Sender, cmid}})
+			}
+		}
+	}
+	return tx.prefetch(asks)
 }
 
 // eventKey is an event's place.
@@ -194,6 +243,14 @@ func (tx *txn) learnTarget(a *store.Append, f *facts, targets map[eventKey]*impa
 	return err
 }
 
+// dedup is a key's row; nil if the key is free.
+func (tx *txn) dedup(key dedupKey) (*dedupRow, error) {
+	if row, ok := tx.keys[key]; ok {
+		return row, nil
+	}
+	return readDedup(tx, key)
+}
+
 // readDedup reads a key's row; nil if the key is free. Most keys are, and to find
 // that out takes the index alone.
 func readDedup(s session, key dedupKey) (out *dedupRow, err error) {
@@ -217,13 +274,15 @@ func readDedup(s session, key dedupKey) (out *dedupRow, err error) {
 // readLogged finds a sender's event by its cmid, for which there is an index once
 // dedup rows are cleaned away; nil if there is none.
 func readLogged(s session, conv impart.ConvID, sender impart.UserID, cmid impart.CMID) (ev *impart.Event, err error) {
-	err = s.query("SELECT "+eventColumns+" FROM events WHERE conv_id = ? AND sender = ? AND cmid = ? AND cmid <> ''", func(r row) error {
+	err = s.query(selectLogged, func(r row) error {
 		found := scanEvent(r, conv)
 		ev = &found
 		return errEnough
 	}, conv, sender, cmid)
 	return ev, err
 }
+
+const selectLogged = "SELECT " + eventColumns + " FROM events WHERE conv_id = ? AND sender = ? AND cmid = ? AND cmid <> '' LIMIT 1"
 
 // carryOut writes what the plan says.
 func (tx *txn) carryOut(p *plan) error {

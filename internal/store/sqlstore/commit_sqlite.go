@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/store"
 )
 
 // read implements [engine].
@@ -84,3 +86,17 @@ func (d *dialect) idle(*writer) {
 		d.s.opts.Log.Warn("checkpoint failed", "error", err)
 	}
 }
+
+// window implements [engine]: the store's clock is never set back, and there is one
+// writer, of whose commits Slowest tells.
+func (d *dialect) window(_ context.Context, since impart.Millis) (now, from impart.Millis, err error) {
+	return d.s.now(), since, nil
+}
+
+// halted implements [engine]: the file is locked, nobody can replace it.
+func (*dialect) halted() (was, now store.Meta, halted bool) {
+	return store.Meta{}, store.Meta{}, false
+}
+
+// judge implements [engine].
+func (*dialect) judge(context.Context, bool, impart.Millis) error { return nil }

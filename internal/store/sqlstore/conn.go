@@ -20,6 +20,16 @@ type session interface {
 	// without an error. The row is only valid during the call, its strings are for
 	// keeps.
 	query(query string, each func(r row) error, args ...any) error
+	// prefetch reads, all at once, what query will be asked next with the same texts
+	// and arguments. It is for rows that do not change in the meantime, and does
+	// nothing where a query costs no round trip.
+	prefetch(asks []ask) error
+}
+
+// ask is a query that will be asked.
+type ask struct {
+	query string
+	args  []any
 }
 
 // errEnough ends a query early.
@@ -190,6 +200,9 @@ func (c *conn) query(query string, each func(row) error, args ...any) (err error
 		}
 	}
 }
+
+// prefetch implements [session].
+func (*conn) prefetch([]ask) error { return nil }
 
 // values are args as the driver wants them, valid until the next statement.
 func (c *conn) values(args []any) []driver.NamedValue {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"io"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -22,6 +23,12 @@ type engine interface {
 	transact(w *writer, ops []*op) (err error, shared bool)
 	// idle is told by a writer that everybody it wrote for has an answer.
 	idle(w *writer)
+	// window is the clock as [store.Log.Written] wants it, and since moved back as far
+	// as that clock was set back since the last time.
+	window(ctx context.Context, since impart.Millis) (now, from impart.Millis, err error)
+	// halted and judge are for [store.Upkeep].
+	halted() (was, now store.Meta, halted bool)
+	judge(ctx context.Context, keepEpoch bool, now impart.Millis) error
 	// settings reports what D1 and D6 rest on.
 	settings(s session) ([]store.Setting, error)
 	// close ends everything that open started.
@@ -81,4 +88,13 @@ func withConn(ctx context.Context, db *sql.DB, f func(c *conn) error) error {
 		err = closing
 	}
 	return err
+}
+
+// bulk is how a transaction reads and writes many rows at once, where each
+// statement costs a round trip.
+type bulk interface {
+	// carryOut writes what the plan says.
+	carryOut(p *plan) error
+	// writeMoves writes the cursor rows as they are after all moves.
+	writeMoves(m *moves) error
 }

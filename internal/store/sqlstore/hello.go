@@ -9,8 +9,20 @@ import (
 )
 
 // readDevice reads a device without its cursors; nil if it is unknown.
-func readDevice(s session, user impart.UserID, device impart.DeviceID) (out *impart.DeviceInfo, err error) {
-	err = s.query("SELECT install_epoch, n, session, last_seen FROM devices WHERE user_id = ? AND device_id = ?", func(r row) error {
+func readDevice(s session, user impart.UserID, device impart.DeviceID) (*impart.DeviceInfo, error) {
+	return queryDevice(s, selectDevice, user, device)
+}
+
+const selectDevice = "SELECT install_epoch, n, session, last_seen FROM devices WHERE user_id = ? AND device_id = ?"
+
+// lockDevice is readDevice, and keeps other transactions from changing the device
+// and moving its cursors.
+func (tx *txn) lockDevice(user impart.UserID, device impart.DeviceID) (*impart.DeviceInfo, error) {
+	return queryDevice(tx, selectDevice+tx.s.sql.forUpdate, user, device)
+}
+
+func queryDevice(s session, query string, user impart.UserID, device impart.DeviceID) (out *impart.DeviceInfo, err error) {
+	err = s.query(query, func(r row) error {
 		out = &impart.DeviceInfo{
 			User: user, Device: device, Install: impart.InstallEpoch(r.num(0)), N: r.num(1), Session: r.num(2), LastSeen: impart.Millis(r.num(3)),
 		}
@@ -46,7 +58,7 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 	if err != nil {
 		return out, err
 	}
-	dev, err := readDevice(tx, h.User, h.Device)
+	dev, err := tx.lockDevice(h.User, h.Device)
 	if err != nil {
 		return out, err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -23,15 +24,23 @@ type Inspection struct {
 	Known    int64 // newest version that this binary knows
 	Epoch    impart.Epoch
 	Settings []store.Setting // as a server of this binary would have them
+	// Of a database server: its release, and its clock at a time of ours. "" and 0 of a file.
+	Release string
+	Now     impart.Millis
+	Asked   time.Time
 }
 
 // Inspect looks at the store that dsn names, also while a server has it open. It
 // changes nothing: it makes no file and brings no schema up to date. The error
-// is [os.ErrNotExist] when there is none.
+// is [os.ErrNotExist] when there is none; of a database, Settings and what is below
+// them are there all the same.
 func Inspect(ctx context.Context, dsn string) (found Inspection, err error) {
 	kind, path, _ := strings.Cut(dsn, ":")
+	if isPostgres(kind) {
+		return inspectPostgres(ctx, dsn)
+	}
 	if kind != "sqlite" || path == "" {
-		return found, fmt.Errorf("store %q: this binary knows sqlite:PATH alone, as in sqlite:impart-data/impart.db", redact(dsn))
+		return found, fmt.Errorf("store %q: this binary knows sqlite:PATH, as in sqlite:impart-data/impart.db, and postgres://ROLE@HOST/DATABASE", redact(dsn))
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return found, err

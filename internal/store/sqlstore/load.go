@@ -74,6 +74,16 @@ func readMeta(s session) (*metaRow, error) {
 	return m, err
 }
 
+// lockMeta is readMeta, and keeps other transactions from raising the epoch.
+func lockMeta(tx *txn) (*metaRow, error) {
+	m := &metaRow{}
+	err := tx.query("SELECT epoch, incarnation, cleaned FROM meta"+tx.s.sql.forUpdate, func(r row) error {
+		m.epoch, m.incarnation, m.cleaned = impart.Epoch(r.num(0)), r.str(1), r.num(2) != 0
+		return nil
+	})
+	return m, err
+}
+
 const convColumns = "conv_id, kind, history, next_seq, floor, members_version"
 
 func scanConv(r row) *convState {
@@ -89,6 +99,19 @@ func readConv(s session, conv impart.ConvID) (c *convState, err error) {
 		c = scanConv(r)
 		return nil
 	}, conv)
+	return c, err
+}
+
+// lockConv reads a conversation and keeps other transactions from changing it, its
+// log and its members; nil if there is none.
+func (tx *txn) lockConv(conv impart.ConvID) (c *convState, err error) {
+	err = tx.query("SELECT "+convColumns+" FROM conversations WHERE conv_id = ?"+tx.s.sql.forUpdate, func(r row) error {
+		c = scanConv(r)
+		return nil
+	}, conv)
+	if c != nil && err == nil {
+		tx.convs.put(conv, c)
+	}
 	return c, err
 }
 
@@ -111,14 +134,32 @@ func readHead(s session, c *convState, ps impart.Periods) (impart.Seq, error) {
 		return c.last(), nil
 	}
 	w := newHeadWalk(ps, c.last())
-	err := s.query("SELECT seq, target FROM events WHERE conv_id = ? AND kind = 'recall' AND seq <= ? ORDER BY seq DESC", func(r row) error {
-		if w.see(recallMark{r.seq(0), r.seq(1)}) {
-			return errEnough
+	if n := c.newest; n != nil && (n.seq == 0 || n.seq < w.at) {
+		return w.at, nil
+	}
+	for below, found := c.last(), false; !found; {
+		n := 0
+		err := s.query(selectRecallsBelow, func(r row) error {
+			n++
+			below = r.seq(0) - 1
+			if found = w.see(recallMark{r.seq(0), r.seq(1)}); found {
+				return errEnough
+			}
+			return nil
+		}, c.id, below)
+		if err != nil || n < recallsAtOnce {
+			return w.at, err
 		}
-		return nil
-	}, c.id, c.last())
-	return w.at, err
+	}
+	return w.at, nil
 }
+
+const (
+	// recallsAtOnce is how many recalls are read at a time: nearly always the first one
+	// is enough.
+	recallsAtOnce      = 16
+	selectRecallsBelow = "SELECT seq, target FROM events WHERE conv_id = ? AND kind = 'recall' AND seq <= ? ORDER BY seq DESC LIMIT 16"
+)
 
 func (tx *txn) metaRow() (*metaRow, error) {
 	if tx.meta == nil {

@@ -32,7 +32,7 @@ func (tx *txn) putConversation(spec impart.ConvSpec, stamp store.Stamp) (created
 	if spec.Kind == impart.Direct && len(spec.Members) != 2 {
 		return false, impart.Errorf(impart.Invalid, "a direct conversation has exactly two members, not %d", len(spec.Members))
 	}
-	c, err := readConv(tx, spec.Conv)
+	c, err := tx.lockConv(spec.Conv)
 	if err != nil {
 		return false, err
 	}
@@ -133,7 +133,7 @@ func (s *Store) PutMember(ctx context.Context, conv impart.ConvID, m impart.Memb
 
 // checkGroup refuses an unknown conversation, and a direct one, whose members stay.
 func (tx *txn) checkGroup(conv impart.ConvID) error {
-	c, err := readConv(tx, conv)
+	c, err := tx.lockConv(conv)
 	switch {
 	case err != nil:
 		return err
@@ -198,6 +198,7 @@ func (tx *txn) logChange(c *convState, ev *impart.Event, stamp store.Stamp) erro
 	if err != nil {
 		return err
 	}
+	tx.stored(ev.Conv, ev.Seq, now.version)
 	return tx.insertEvent(ev)
 }
 

@@ -43,15 +43,16 @@ func TestOpenMakesAPrivateFile(t *testing.T) {
 
 func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"":                               "sqlite:PATH",
-		"impart.db":                      "sqlite:PATH",
-		"postgres://u:secret@db/impart":  "sqlite:PATH",
-		"sqlite:":                        "name a file",
-		"sqlite::memory:":                "name a file",
-		"sqlite:/dev/null/impart.db":     "folder",
-		"sqlite:" + t.TempDir():          "cannot open its file",
-		"sqlite:" + notADatabase(t):      "not a database",
-		"mysql://root:secret@tcp(db)/im": "sqlite:PATH",
+		"":                                       "sqlite:PATH",
+		"impart.db":                              "sqlite:PATH",
+		"postgres://u:secret@127.0.0.1:1/impart": "cannot connect",
+		"postgres://u:secret@db:port/impart":     "cannot parse",
+		"sqlite:":                                "name a file",
+		"sqlite::memory:":                        "name a file",
+		"sqlite:/dev/null/impart.db":             "folder",
+		"sqlite:" + t.TempDir():                  "cannot open its file",
+		"sqlite:" + notADatabase(t):              "not a database",
+		"mysql://root:secret@tcp(db)/im":         "sqlite:PATH",
 	} {
 		s, err := Open(t.Context(), dsn, Options{})
 		if err == nil {

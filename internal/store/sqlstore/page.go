@@ -211,8 +211,17 @@ func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through imp
 // conversations were written in the millisecond since: otherwise the caller, who
 // goes on from the last one's time, would get the same page for ever.
 func (s *Store) Written(ctx context.Context, since impart.Millis, limit int) (store.Written, error) {
-	out := store.Written{Now: s.now()}
-	err := s.read(ctx, func(c session) error {
+	if err := s.enter(); err != nil {
+		return store.Written{}, err
+	}
+	now, since, err := s.engine.window(ctx, since)
+	s.reading.Done()
+	if err != nil {
+		return store.Written{}, err
+	}
+	var out store.Written
+	err = s.read(ctx, func(c session) error {
+		out = store.Written{Now: now}
 		meta, err := readMeta(c)
 		if err != nil {
 			return err

@@ -19,6 +19,9 @@ type convState struct {
 	floor   impart.Seq
 	version int64
 	moved   *plan // the plan that moved next last
+	// newest is the conversation's newest recall, if that was read; seq 0 if there is
+	// none. It spares readHead the look.
+	newest *recallMark
 }
 
 func (c *convState) last() impart.Seq { return c.next - 1 }
@@ -77,6 +80,7 @@ type plan struct {
 	recalled []recalledRow  // stored messages to empty
 
 	known map[dedupKey]*dedupRow // keys taken by this plan
+	redo  bool                   // what is stored under an item's own mid is that item
 }
 
 // newKey is a dedup row to insert.
@@ -95,8 +99,8 @@ type recalledRow struct {
 
 // planAppends answers items in order; facts[i] is of items[i]. It moves the next
 // seqs of the conversations in facts.
-func planAppends(epoch impart.Epoch, items []*store.Append, known []facts) *plan {
-	p := &plan{epoch: epoch, outcomes: make([]store.Appended, len(items)), known: map[dedupKey]*dedupRow{}}
+func planAppends(epoch impart.Epoch, items []*store.Append, known []facts, redo bool) *plan {
+	p := &plan{epoch: epoch, outcomes: make([]store.Appended, len(items)), known: map[dedupKey]*dedupRow{}, redo: redo}
 	for i, a := range items {
 		out, err := p.add(a, &known[i])
 		out.Epoch, out.Err = epoch, err
@@ -156,7 +160,8 @@ func (p *plan) firstAttempt(a *store.Append, f *facts, key dedupKey) (store.Appe
 			return store.Appended{}, false, cmidReused(a.CMID)
 		}
 		p.touched = append(p.touched, key)
-		return store.Appended{Seq: row.seq, MID: row.mid, At: row.at, Dup: true}, true, nil
+		own := p.redo && row == f.taken && row.mid == a.MID
+		return store.Appended{Seq: row.seq, MID: row.mid, At: row.at, Dup: !own}, true, nil
 	}
 	ev := f.logged
 	if ev == nil {

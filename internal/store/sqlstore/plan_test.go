@@ -47,7 +47,7 @@ func (d *desk) plan(items ...store.Append) *plan {
 		}
 		refs, known = append(refs, a), append(known, f)
 	}
-	return planAppends(3, refs, known)
+	return planAppends(3, refs, known, false)
 }
 
 func says(user impart.UserID, cmid impart.CMID, body string) store.Append {

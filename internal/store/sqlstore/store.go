@@ -4,9 +4,10 @@
 // keeps, and it never answers before the commit.
 //
 // The rules are in files without I/O (plan.go, cursor.go, visible.go), the
-// transactions are made by one writer that shares each commit among all who wait
-// (queue.go, writer.go), and what is peculiar to a database is in its dialect.
-// SQLite is the only one so far.
+// transactions are made by writers that share each commit among all who wait
+// (queue.go, lanes.go, writer.go), and what is peculiar to a database is in its
+// engine: SQLite's, which nobody else writes to, and PostgreSQL's, which other
+// nodes do.
 package sqlstore
 
 import (
@@ -37,12 +38,32 @@ type Options struct {
 	// NoGroupCommit gives every item a transaction of its own: the yardstick for
 	// group commit, of no use otherwise.
 	NoGroupCommit bool
-	// Now is the store's clock; nil means the machine's, never set back.
+	// Now is the store's clock; nil means the machine's, never set back. PostgreSQL's
+	// stores go by the clock of its server, which all nodes have in common.
 	Now func() impart.Millis
 
-	hook  hook         // before every statement of the writer
-	look  hook         // before every statement of a reader
-	after func() error // between a commit and its answer; its error makes the outcome unknown
+	// Notify tells other nodes of stored events by NOTIFY, in the transaction that
+	// commits them (PostgreSQL; see internal/bus/pgbus).
+	Notify bool
+	// Node is what this node calls itself when it does, so that it knows its own word.
+	Node string
+	// Pooled says that a pooler stands before PostgreSQL which hands a connection to
+	// another client after each transaction: nothing is kept in a session then.
+	Pooled bool
+	// Patience is how long a write to PostgreSQL is tried for before its outcome is
+	// given up as unknown, or its connection as lost. 0: 15 s.
+	Patience time.Duration
+
+	hook   hook         // before every statement of SQLite's writer
+	look   hook         // before every statement of a reader
+	after  func() error // between SQLite's commit and its answer; its error makes the outcome unknown
+	around *around      // PostgreSQL's commits
+}
+
+// around is what a test puts before a commit, where an error rolls back, and
+// between it and its answer, where an error makes the outcome unknown.
+type around struct {
+	before, after atomic.Pointer[func() error]
 }
 
 // Store is a [store.Store].
@@ -67,9 +88,14 @@ type Store struct {
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store that dsn names: sqlite:PATH, a file that is made if it is
-// not there, together with its folder. The schema is brought up to date. It is an
-// error when another process has the store open, or when a newer binary has.
+// Open opens the store that dsn names, and brings its schema up to date:
+//
+//   - sqlite:PATH, a file that is made if it is not there, together with its folder.
+//     It is an error when another process has the store open.
+//   - postgres://… or postgresql://…, a database that is there, in which the role may
+//     create tables. Any number of nodes may have it open.
+//
+// It is an error when a newer binary has brought the schema further.
 func Open(ctx context.Context, dsn string, opts Options) (store.Store, error) {
 	s, err := open(ctx, dsn, opts)
 	if err != nil {
@@ -79,18 +105,26 @@ func Open(ctx context.Context, dsn string, opts Options) (store.Store, error) {
 }
 
 func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
-	kind, path, _ := strings.Cut(dsn, ":")
-	if kind != "sqlite" {
-		return nil, fmt.Errorf("store %q: this binary knows sqlite:PATH alone, as in sqlite:impart-data/impart.db", redact(dsn))
-	}
 	opts.setDefaults()
-	s := &Store{opts: opts, opened: time.Now(), sql: sqliteStatements}
-	db, err := openSQLite(ctx, path, s)
-	if err != nil {
-		return nil, err
+	s := &Store{opts: opts, opened: time.Now()}
+	switch kind, path, _ := strings.Cut(dsn, ":"); {
+	case kind == "sqlite":
+		db, err := openSQLite(ctx, path, s)
+		if err != nil {
+			return nil, err
+		}
+		s.engine, s.sql = db, sqliteStatements
+		s.startLanes(oneLane)
+	case isPostgres(kind):
+		db, err := openPostgres(ctx, dsn, s)
+		if err != nil {
+			return nil, err
+		}
+		s.engine, s.sql = db, pgStatements
+		s.startLanes(pgLanes)
+	default:
+		return nil, fmt.Errorf("store %q: this binary knows sqlite:PATH, as in sqlite:impart-data/impart.db, and postgres://USER@HOST/DATABASE", redact(dsn))
 	}
-	s.engine = db
-	s.startLanes(oneLane)
 	if opts.DedupRetention {
 		if err := s.indexKeys(ctx); err != nil {
 			return nil, fmt.Errorf("store: cannot make the index for cleaning dedup rows: %w", joinClose(err, s))
@@ -108,6 +142,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.MaxQueue <= 0 {
 		o.MaxQueue = 16 << 10
+	}
+	if o.Patience <= 0 {
+		o.Patience = pgPatience
 	}
 	if o.Now == nil {
 		o.Now = startClock()

@@ -24,7 +24,7 @@ func (s *Store) Meta(ctx context.Context) (store.Meta, error) {
 func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (impart.Epoch, error) {
 	var out impart.Epoch
 	err := s.direct(ctx, func(tx *txn) error {
-		m, err := readMeta(tx)
+		m, err := lockMeta(tx)
 		if err != nil {
 			return err
 		}
@@ -36,6 +36,22 @@ func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (impart.Epoch
 		return 0, err
 	}
 	return out, nil
+}
+
+// Halted implements [store.Upkeep].
+func (s *Store) Halted() (was, now store.Meta, halted bool) { return s.engine.halted() }
+
+// Judge implements [store.Upkeep].
+func (s *Store) Judge(ctx context.Context, keepEpoch bool, now impart.Millis) (store.Meta, error) {
+	if err := s.enter(); err != nil {
+		return store.Meta{}, err
+	}
+	err := s.engine.judge(ctx, keepEpoch, now)
+	s.reading.Done()
+	if err != nil {
+		return store.Meta{}, err
+	}
+	return s.Meta(ctx)
 }
 
 // Retain implements [store.Upkeep]. It looks for conversations with old events on
@@ -74,12 +90,12 @@ func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (re
 
 // retain removes at most limit old events from the old end of a conversation.
 func (tx *txn) retain(conv impart.ConvID, before impart.Millis, limit int) (removed int, more bool, err error) {
-	c, err := readConv(tx, conv)
+	c, err := tx.lockConv(conv)
 	if err != nil || c == nil {
 		return 0, false, err
 	}
 	floor := c.floor
-	err = tx.query("SELECT seq, at FROM events WHERE conv_id = ? AND seq > ? ORDER BY seq", func(r row) error {
+	err = tx.query("SELECT seq, at FROM events WHERE conv_id = ? AND seq > ? ORDER BY seq LIMIT ?", func(r row) error {
 		if impart.Millis(r.num(1)) >= before {
 			return errEnough
 		}
@@ -89,7 +105,7 @@ func (tx *txn) retain(conv impart.ConvID, before impart.Millis, limit int) (remo
 		floor = r.seq(0)
 		removed++
 		return nil
-	}, conv, c.floor)
+	}, conv, c.floor, limit+1)
 	if err != nil || removed == 0 {
 		return 0, more, err
 	}
@@ -117,11 +133,8 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 		return 0, false, err
 	}
 	err = s.direct(ctx, func(tx *txn) error {
-		removed = 0
-		if more = len(keys) > limit; more {
-			keys = keys[:limit]
-		}
-		for _, k := range keys {
+		removed, more = 0, len(keys) > limit
+		for _, k := range keys[:min(limit, len(keys))] {
 			// Asked again: a recall may have come in between (D17).
 			n, err := tx.exec("DELETE FROM msg_dedup WHERE user_id = ? AND cmid = ? AND recalled = 0", k.user, k.cmid)
 			if err != nil {

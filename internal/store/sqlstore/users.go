@@ -85,7 +85,7 @@ func (s *Store) PutUser(ctx context.Context, user impart.UserID, disabled *bool,
 		if _, err := tx.exec(tx.s.sql.newUser, user); err != nil {
 			return err
 		}
-		info, err := readUser(tx, user)
+		info, err := queryUser(tx, selectUser+tx.s.sql.forUpdate, user)
 		if err != nil {
 			return err
 		}
@@ -124,8 +124,14 @@ func (s *Store) User(ctx context.Context, user impart.UserID) (impart.UserInfo, 
 	return out, nil
 }
 
-func readUser(s session, user impart.UserID) (out *impart.UserInfo, err error) {
-	err = s.query("SELECT disabled, revoked FROM users WHERE user_id = ?", func(r row) error {
+const selectUser = "SELECT disabled, revoked FROM users WHERE user_id = ?"
+
+func readUser(s session, user impart.UserID) (*impart.UserInfo, error) {
+	return queryUser(s, selectUser, user)
+}
+
+func queryUser(s session, query string, user impart.UserID) (out *impart.UserInfo, err error) {
+	err = s.query(query, func(r row) error {
 		out = &impart.UserInfo{User: user, Disabled: r.num(0) != 0, Revoked: impart.Millis(r.num(1))}
 		return nil
 	}, user)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -32,6 +33,27 @@ type txn struct {
 	session
 	*writer
 	now impart.Millis // the store's clock, read when the transaction began
+
+	bulk  bulk                           // nil: row by row
+	keys  map[dedupKey]*dedupRow         // those that were read in bulk, nil for a free one; nil: none were
+	redo  bool                           // the transaction may have committed before, and nobody was told
+	wakes map[impart.ConvID]*bus.Message // what others have to be told of when it commits
+}
+
+// stored notes an event of the transaction, and the members' version after it.
+func (tx *txn) stored(conv impart.ConvID, seq impart.Seq, members int64) {
+	if !tx.s.opts.Notify {
+		return
+	}
+	if tx.wakes == nil {
+		tx.wakes = map[impart.ConvID]*bus.Message{}
+	}
+	w := tx.wakes[conv]
+	if w == nil {
+		w = &bus.Message{Kind: bus.Wake, Conv: conv, From: seq}
+		tx.wakes[conv] = w
+	}
+	w.From, w.Head, w.Members = min(w.From, seq), max(w.Head, seq), max(w.Members, members)
 }
 
 func (w *writer) run() {

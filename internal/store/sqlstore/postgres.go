@@ -1,0 +1,256 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+const (
+	// pgConns is how many connections a store has unless the DSN says pool_max_conns:
+	// half of them for reads. On a small machine more made everything slower.
+	pgConns = 16
+	// pgPatience is how long a write is tried for.
+	pgPatience = 15 * time.Second
+	// lockTimeout bounds the wait for a row that another node's transaction holds, and
+	// idleTimeout how long a node that froze in a transaction holds its own.
+	lockTimeout = 5 * time.Second
+	idleTimeout = 10 * time.Second
+	// minServer is the oldest release whose functions are enough.
+	minServer = 130000
+)
+
+// pgLanes: two transactions of messages, so that one plans while the other waits
+// for the disk; two of cursors; and the rest side by side.
+var pgLanes = laneCounts{appends: 2, cursors: 2, direct: 4}
+
+var pgStatements = statements{
+	begin:     "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+	snapshot:  "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+	commit:    "COMMIT",
+	rollback:  "ROLLBACK",
+	forUpdate: " FOR UPDATE",
+	newUser:   sqliteStatements.newUser,
+	putCursor: sqliteStatements.putCursor,
+	putRead:   sqliteStatements.putRead,
+}
+
+// pgEngine is PostgreSQL's engine, which other nodes write too: what a transaction
+// has read is worth nothing after it, and every row that it goes by is locked.
+type pgEngine struct {
+	s        *Store
+	writers  *pgxpool.Pool
+	readers  *pgxpool.Pool
+	pooled   bool
+	bare     *pgconn.Config // of connections that are not checked
+	identity identity
+	windows  windows
+}
+
+// openPostgres opens the database that dsn names.
+func openPostgres(ctx context.Context, dsn string, s *Store) (_ *pgEngine, err error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("store: %w", err) // it is told without the password
+	}
+	p := &pgEngine{s: s, pooled: s.opts.Pooled}
+	p.prepare(cfg.ConnConfig)
+	p.bare = cfg.ConnConfig.Config.Copy()
+	if err := p.migrate(ctx, cfg.ConnConfig); err != nil {
+		return nil, err
+	}
+	conns := int32(pgConns)
+	if strings.Contains(dsn, "pool_max_conns") {
+		conns = max(cfg.MaxConns, 2)
+	}
+	if p.writers, err = p.pool(ctx, cfg, conns-conns/2, p.check); err != nil {
+		return nil, err
+	}
+	if p.readers, err = p.pool(ctx, cfg, conns/2, p.checkReader); err != nil {
+		p.writers.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// isPostgres reports whether a DSN is of this engine.
+func isPostgres(kind string) bool { return kind == "postgres" || kind == "postgresql" }
+
+// prepare sets what every session needs.
+func (p *pgEngine) prepare(cfg *pgx.ConnConfig) {
+	set := func(name, value string) {
+		if _, there := cfg.RuntimeParams[name]; !there && !p.pooled {
+			cfg.RuntimeParams[name] = value
+		}
+	}
+	set("application_name", "impart")
+	set("lock_timeout", millis(lockTimeout))
+	set("idle_in_transaction_session_timeout", millis(idleTimeout))
+	cfg.RuntimeParams["client_encoding"] = "UTF8"
+	cfg.OnNotice = func(conn *pgconn.PgConn, notice *pgconn.Notice) {
+		link, _ := conn.CustomData()[linkKey].(*pgLink)
+		if link != nil && notice.SeverityUnlocalized == "WARNING" && (notice.Code == codeWarning || notice.Code == codeShutdown) {
+			link.doubtful = true
+		}
+	}
+}
+
+func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+
+// linkKey is where a connection keeps its [pgLink].
+const linkKey = "impart"
+
+// pool makes a pool whose connections pass check before anything is done on them.
+func (p *pgEngine) pool(ctx context.Context, from *pgxpool.Config, conns int32, check pgconn.ValidateConnectFunc) (*pgxpool.Pool, error) {
+	cfg := from.Copy()
+	cfg.MaxConns = conns
+	cfg.MinConns, cfg.MinIdleConns = 0, 0
+	// A connection that died while idle is found out by its first statement, which is
+	// then done again: cheaper than a ping before each.
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	cfg.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
+		link := linkOf(conn)
+		return link != nil && p.identity.current(link.adopted), nil
+	}
+	attrs := cfg.ConnConfig.ValidateConnect
+	cfg.ConnConfig.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if attrs != nil {
+			if err := attrs(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return check(ctx, conn)
+	}
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+func linkOf(conn *pgx.Conn) *pgLink {
+	link, _ := conn.PgConn().CustomData()[linkKey].(*pgLink)
+	return link
+}
+
+// serverName is an incarnation as the server gives it.
+const serverName = "(SELECT system_identifier::text FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+
+// selectSelf is what a server says of itself. Of a session it raises
+// synchronous_commit to what the promise of a commit needs.
+const selectSelf = `SELECT ` + serverName + `,
+	(pg_current_wal_insert_lsn() - '0/0')::bigint, epoch, incarnation, judged,
+	CASE WHEN $1::bigint = 0 AND current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', false) END
+	FROM meta`
+
+// check refuses a server whose history nobody has accepted.
+func (p *pgEngine) check(ctx context.Context, conn *pgconn.PgConn) error {
+	was := p.identity.before()
+	t := &pgSession{ctx: ctx, conn: conn, link: &pgLink{}}
+	server, end, row, err := p.self(t, selectSelf)
+	if err != nil {
+		return err
+	}
+	link := p.link(conn, server)
+	link.adopted, err = p.identity.meet(was, server, end, row)
+	return err
+}
+
+// checkReader is check; while the store is halted, reads go on.
+func (p *pgEngine) checkReader(ctx context.Context, conn *pgconn.PgConn) error {
+	if _, _, halted := p.identity.is(); halted {
+		link := p.link(conn, "")
+		link.adopted = p.identity.before().adopted
+		return nil
+	}
+	return p.check(ctx, conn)
+}
+
+func (p *pgEngine) link(conn *pgconn.PgConn, server string) *pgLink {
+	link := &pgLink{physical: server}
+	if !p.pooled {
+		link.prepared = map[string]string{}
+	}
+	conn.CustomData()[linkKey] = link
+	return link
+}
+
+// self asks a server for what it is.
+func (p *pgEngine) self(t *pgSession, query string) (server string, end int64, has history, err error) {
+	pooled := int64(0)
+	if p.pooled {
+		pooled = 1
+	}
+	err = t.query(query, func(r row) error {
+		server, end = r.str(0), r.num(1)
+		has = history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4)}
+		return nil
+	}, pooled)
+	return server, end, has, err
+}
+
+// settings implements [engine].
+func (p *pgEngine) settings(s session) ([]store.Setting, error) { return pgSettings(s) }
+
+// close implements [engine].
+func (p *pgEngine) close() error {
+	p.writers.Close()
+	p.readers.Close()
+	return nil
+}
+
+// read implements [engine].
+func (p *pgEngine) read(ctx context.Context, look func(c session) error) error {
+	for n := 0; ; n++ {
+		err := p.readOnce(ctx, look)
+		if err == nil || refused(err) || ctx.Err() != nil || n >= pgReadTries || !passes(err) {
+			return err
+		}
+		p.readers.Reset() // what is idle died with it, most likely
+	}
+}
+
+// pgReadTries is how often a read is done again after a connection has died.
+const pgReadTries = 2
+
+func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) error {
+	held, err := p.readers.Acquire(ctx)
+	if err != nil {
+		return haltedOr(err)
+	}
+	defer held.Release()
+	t := newSession(ctx, held, pgStatements.snapshot)
+	p.s.reads.Add(1)
+	if h := p.s.opts.look; h != nil {
+		if err := h(pgStatements.snapshot, nil); err != nil {
+			return err
+		}
+	}
+	err = look(t)
+	if len(t.queued) == 0 { // otherwise nothing was asked, or the answer is lost
+		if end := t.send(pgQuery(pgStatements.rollback, nil)); err == nil {
+			err = end
+		}
+	}
+	return err
+}
+
+// newSession begins a transaction on a connection, with its first statement.
+func newSession(ctx context.Context, held *pgxpool.Conn, begin string) *pgSession {
+	conn := held.Conn()
+	return &pgSession{ctx: ctx, conn: conn.PgConn(), link: linkOf(conn), queued: []*pgStatement{pgQuery(begin, nil)}}
+}
+
+// haltedOr is the refusal inside a failure to connect, if there is one.
+func haltedOr(err error) error {
+	var e *impart.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return fmt.Errorf("no connection to the database: %w", err)
+}

@@ -1,0 +1,203 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/impart-im/impart/internal/fault"
+)
+
+// attempts is a write on its way through as many transactions as it takes.
+type attempts struct {
+	deadline time.Time
+	n        int
+	// redo is set once a COMMIT was sent and its answer was lost: what is found under
+	// an item's own mid is then that item.
+	redo bool
+	// mute is set when the queue of notifications is full: a hint fails no send.
+	mute bool
+}
+
+// transact implements [engine]. What fails for a reason that passes is done again:
+// another node was first, the connection or the server died, a deadlock. A commit
+// whose answer was lost is done again too, until the answer is known or the time is
+// up; an op that is not a message or a cursor cannot be told from its repeat, and
+// its outcome stays unknown.
+func (p *pgEngine) transact(w *writer, ops []*op) (err error, shared bool) {
+	began := time.Now()
+	w.began.Store(int64(began.Sub(p.s.opened)) + 1)
+	defer w.began.Store(0)
+	a := &attempts{deadline: began.Add(p.s.opts.Patience)}
+	defer func() { p.s.failing.Store(err != nil && !refused(err)) }()
+	for {
+		outcome, err := p.attempt(w, ops, a)
+		w.caches.clear()
+		if err == nil {
+			p.s.committed(began)
+			return nil, false
+		}
+		one := len(ops) == 1 && ops[0].items == 1
+		switch {
+		case outcome == failed && !a.redo:
+			// A halt is everybody's, and so is what a test does to a commit.
+			return asRefusal(err), one || refused(err) || errors.Is(err, errHook)
+		case outcome == unknown && ops[0].direct != nil:
+			return fmt.Errorf("the outcome of the commit is unknown: %w", err), true
+		case outcome == unknown:
+			a.redo = true
+		}
+		if !a.pause() {
+			if a.redo {
+				err = fmt.Errorf("the outcome of the commit is unknown: %v", err) // no refusal, whatever came last: it may be there
+			}
+			return err, true
+		}
+	}
+}
+
+// pause waits before the next attempt: the first follows at once, later ones after
+// times that double and are drawn at random, so that those who collided do not
+// collide again. It is false when the time is up.
+func (a *attempts) pause() bool {
+	a.n++
+	if a.n > 1 {
+		longest := min(5*time.Millisecond<<min(a.n-2, 6), 250*time.Millisecond)
+		time.Sleep(longest/2 + rand.N(longest/2+1))
+	}
+	return time.Now().Before(a.deadline)
+}
+
+// attempt is one transaction.
+func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
+	ctx, cancel := context.WithDeadline(context.Background(), a.deadline)
+	defer cancel()
+	if err := p.identity.mayTry(time.Now()); err != nil {
+		return failed, err
+	}
+	held, err := p.writers.Acquire(ctx)
+	if err != nil {
+		err = haltedOr(err)
+		if refused(err) {
+			p.writers.Reset()
+		}
+		return fateOf(err, false), err
+	}
+	defer held.Release()
+	tx := &pgTxn{p: p, was: p.identity.before(), attempts: a, held: held}
+	tx.pgSession = newSession(ctx, held, pgStatements.begin)
+	tx.txn = &txn{session: tx.pgSession, writer: w, bulk: tx, redo: a.redo}
+	outcome, err := tx.run(ops)
+	if err == nil {
+		return outcome, nil
+	}
+	if breaks(err) && !errors.Is(err, errAgain) && !errors.Is(err, errHook) && !refused(err) {
+		_ = tx.conn.Close(ctx)
+		p.writers.Reset() // what is idle died with it, most likely
+	} else {
+		tx.undo()
+	}
+	return outcome, err
+}
+
+// undo rolls back; a connection that cannot is closed, and the transaction ends
+// with it.
+func (t *pgTxn) undo() {
+	t.queued = nil
+	if t.conn.TxStatus() == 'I' {
+		return
+	}
+	if err := t.send(pgQuery(pgStatements.rollback, nil)); err != nil {
+		_ = t.conn.Close(t.ctx)
+	}
+}
+
+// pgTxn is a transaction in PostgreSQL. It reads all that its ops need in one round
+// trip, and writes all that they change in another one, with the COMMIT.
+type pgTxn struct {
+	*pgSession
+	txn *txn
+
+	p        *pgEngine
+	held     *pgxpool.Conn
+	attempts *attempts
+	was      accepted // what was known when it began
+	row      history  // what it has read of meta
+	place    int64    // where the log ended when it began
+	asked    bool     // the COMMIT has been sent
+}
+
+// run does ops and commits them.
+func (t *pgTxn) run(ops []*op) (fate, error) {
+	direct := ops[0].direct
+	var err error
+	if direct != nil {
+		err = t.loadDirect()
+	} else {
+		err = t.load(ops)
+	}
+	switch {
+	case err != nil:
+	case direct != nil:
+		ops[0].err = nil
+		if err = asRefusal(direct(t.txn)); refused(err) {
+			ops[0].err = err // that is the answer; its transaction is undone
+			t.undo()
+			return failed, nil
+		}
+	default:
+		err = t.txn.applyShared(ops)
+	}
+	if err == nil {
+		if fault.Planted(fault.SentBeforeCommit) {
+			t.txn.answerEarly(ops)
+		}
+		err = t.commit()
+	}
+	if err != nil {
+		return fateOf(err, t.asked), err
+	}
+	t.p.identity.acknowledged(t.place, t.row.epoch)
+	return failed, nil
+}
+
+// commit sends what was put off and the COMMIT.
+func (t *pgTxn) commit() error {
+	t.notify()
+	if h := t.p.s.opts.around; h != nil && h.before.Load() != nil {
+		// Held between the last statement and the COMMIT, which otherwise go together.
+		if err := t.send(); err != nil {
+			return err
+		}
+		if err := (*h.before.Load())(); err != nil {
+			return fmt.Errorf("%w: %w", errHook, err)
+		}
+	}
+	t.link.doubtful = false
+	t.asked = true
+	end := pgQuery(pgStatements.commit, nil)
+	err := t.send(end)
+	if err == nil && end.tag != pgStatements.commit {
+		return fmt.Errorf("%w: COMMIT was answered with %s", errAgain, end.tag)
+	}
+	if err != nil {
+		if fullQueue(err) {
+			t.attempts.mute = true
+		}
+		return fmt.Errorf("commit: %w", err)
+	}
+	if t.link.doubtful {
+		return errors.New("commit: the server warns that it is not where it should be")
+	}
+	if h := t.p.s.opts.around; h != nil && h.after.Load() != nil {
+		return (*h.after.Load())()
+	}
+	return nil
+}
+
+// idle implements [engine].
+func (*pgEngine) idle(*writer) {}

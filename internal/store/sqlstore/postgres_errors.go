@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/impart-im/impart"
+)
+
+// SQLSTATEs that mean something here.
+const (
+	codeWarning       = "01000"
+	codeNotInUTF8     = "22021" // a text that the database cannot hold
+	codeUntranslated  = "22P05"
+	codeAssertion     = "22012" // a division by zero: see assertCount
+	codeUnique        = "23505"
+	codeReadOnly      = "25006"
+	codeNoStatement   = "26000"
+	codeStalePlan     = "0A000"
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+	codeLimit         = "54000" // the queue of notifications is full
+	codeLock          = "55P03"
+	codeCanceled      = "57014"
+	codeShutdown      = "57P01"
+)
+
+// fate is what became of a transaction that returned an error.
+type fate int
+
+const (
+	failed  fate = iota // it was rolled back, and would be again
+	passing             // it was rolled back, or never began, for a reason that passes
+	unknown             // nobody knows
+)
+
+// fateOf tells what became of a transaction. asked says that its COMMIT had been
+// sent: what then ends the connection leaves the outcome open.
+func fateOf(err error, asked bool) fate {
+	var e *pgconn.PgError
+	switch {
+	case refused(err):
+		return failed
+	case errors.Is(err, errHook):
+		return failed
+	case errors.As(err, &e) && e.SeverityUnlocalized == "ERROR":
+		switch e.Code {
+		case codeUnique, codeSerialization, codeDeadlock, codeLock, codeAssertion, codeLimit, codeNoStatement, codeStalePlan, codeReadOnly, codeCanceled:
+			return passing
+		}
+		return failed
+	case errors.Is(err, errAgain):
+		return passing
+	case asked:
+		return unknown
+	default:
+		return passing
+	}
+}
+
+// passes reports whether a read that failed with err may go well on another
+// connection.
+func passes(err error) bool {
+	var e *pgconn.PgError
+	if errors.As(err, &e) && e.SeverityUnlocalized == "ERROR" {
+		return e.Code == codeNoStatement || e.Code == codeStalePlan
+	}
+	return !errors.Is(err, errHook)
+}
+
+// breaks reports whether the connection, and those beside it in the pool, are of no
+// more use.
+func breaks(err error) bool {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return true
+	}
+	return e.SeverityUnlocalized != "ERROR" || e.Code == codeReadOnly || e.Code == codeNoStatement || e.Code == codeStalePlan
+}
+
+// errAgain asks for the transaction to be done again: what it goes by has changed.
+var errAgain = errors.New("another node was first")
+
+// errHook marks what a test put in a transaction's way.
+var errHook = errors.New("hook")
+
+// asRefusal turns an error about a text that the database cannot hold into the
+// refusal that it is.
+func asRefusal(err error) error {
+	var e *pgconn.PgError
+	if errors.As(err, &e) && (e.Code == codeNotInUTF8 || e.Code == codeUntranslated) {
+		return unstorable()
+	}
+	return err
+}
+
+func unstorable() error {
+	return impart.Errorf(impart.BadFrame, "it contains a text that cannot be stored: NUL, or what is not UTF-8")
+}
+
+// fullQueue reports that a commit failed for its notifications.
+func fullQueue(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == codeLimit
+}

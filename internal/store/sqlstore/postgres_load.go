@@ -1,0 +1,251 @@
+package sqlstore
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/impart-im/impart"
+)
+
+// wanted is all that a batch of ops asks for, each thing once and in the order in
+// which every node locks it.
+type wanted struct {
+	locked  map[impart.ConvID]bool // conversations; true: their next seq may move
+	members map[memberKey]bool
+	keys    map[dedupKey]bool
+	acking  map[deviceKey]bool // devices whose cursors may move
+	users   map[impart.UserID]bool
+	flows   map[memberKey]bool
+}
+
+func want(ops []*op) *wanted {
+	w := &wanted{
+		locked: map[impart.ConvID]bool{}, members: map[memberKey]bool{}, keys: map[dedupKey]bool{},
+		acking: map[deviceKey]bool{}, users: map[impart.UserID]bool{}, flows: map[memberKey]bool{},
+	}
+	for _, o := range ops {
+		for i := range o.appends {
+			a := &o.appends[i]
+			w.locked[a.Conv] = true
+			if a.Sender != impart.System {
+				w.members[memberKey{a.Conv, a.Sender}] = true
+			}
+			w.keys[keyOf(a.Sender, a.CMID)] = true
+			if a.Prev != "" {
+				w.keys[keyOf(a.Sender, a.Prev)] = true
+			}
+		}
+		for i := range o.advances {
+			a := &o.advances[i]
+			w.acking[deviceKey{a.User, a.Device}] = true
+			w.flow(memberKey{a.Conv, a.User})
+		}
+		for i := range o.reads {
+			w.flow(memberKey{o.reads[i].Conv, o.reads[i].User})
+		}
+	}
+	return w
+}
+
+func (w *wanted) flow(k memberKey) {
+	if _, there := w.locked[k.conv]; !there {
+		w.locked[k.conv] = false // it is read, and not locked
+	}
+	w.members[k], w.flows[k], w.users[k.user] = true, true, true
+}
+
+// The queries of a batch. Each is short: one large one over several arrays becomes
+// a nested loop over all of them.
+const (
+	lockConvs   = "SELECT " + convColumns + " FROM conversations WHERE conv_id = ANY($1::text[]) ORDER BY conv_id FOR NO KEY UPDATE"
+	selectConvs = "SELECT " + convColumns + " FROM conversations WHERE conv_id = ANY($1::text[])"
+	lockDevices = `SELECT 1 FROM devices WHERE (user_id, device_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
+		ORDER BY user_id, device_id FOR NO KEY UPDATE`
+	selectMembers = `SELECT m.conv_id, m.user_id, m.role, m.from_seq, m.to_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr)
+		JOIN members m ON m.conv_id = k.conv AND m.user_id = k.usr ORDER BY m.conv_id, m.user_id, m.from_seq`
+	selectKeys = `SELECT d.user_id, d.cmid, d.conv_id, d.seq, d.mid, d.created_at, d.hash FROM unnest($1::text[], $2::text[]) AS k (usr, cmid)
+		JOIN msg_dedup d ON d.user_id = k.usr AND d.cmid = k.cmid`
+	selectDevices = "SELECT user_id, device_id, install_epoch, n, session FROM devices WHERE user_id = ANY($1::text[])"
+	selectFlows   = `SELECT k.conv, d.user_id, d.device_id, ` + cursorColumns + ` FROM unnest($1::text[], $2::text[]) AS k (conv, usr)
+		JOIN devices d ON d.user_id = k.usr
+		JOIN device_cursors c ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = k.conv`
+	selectReads = `SELECT r.conv_id, r.user_id, r.epoch, r.read_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr)
+		JOIN read_cursors r ON r.user_id = k.usr AND r.conv_id = k.conv`
+	selectNewest = `SELECT k.conv, e.seq, e.target FROM unnest($1::text[]) AS k (conv), LATERAL
+		(SELECT seq, target FROM events WHERE conv_id = k.conv AND kind = 'recall' ORDER BY seq DESC LIMIT 1) AS e`
+	// selectState is the row of meta, how far the log has come, and the clock. It comes
+	// after the locks: who waited for another node's transaction finds what it left.
+	selectState = "SELECT epoch, incarnation, judged, cleaned, (pg_current_wal_insert_lsn() - '0/0')::bigint, " + pgClock + " FROM meta"
+	pgClock     = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+)
+
+// load reads what ops need into the writer's caches, what is not there included, so
+// that the rules find everything there.
+func (t *pgTxn) load(ops []*op) error {
+	w := want(ops)
+	var statements []*pgStatement
+	ask := func(query string, each func(row) error, args ...any) {
+		statements = append(statements, pgQuery(query, each, args...))
+	}
+	t.loadConvs(w, ask)
+	if len(w.acking) > 0 {
+		devices := slices.SortedFunc(maps.Keys(w.acking), func(a, b deviceKey) int {
+			return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device))
+		})
+		ask(lockDevices, nil, texts(devices, func(k *deviceKey) impart.UserID { return k.user }),
+			texts(devices, func(k *deviceKey) impart.DeviceID { return k.device }))
+	}
+	t.loadMembers(w, ask)
+	if len(w.keys) > 0 {
+		t.loadKeys(w, ask)
+	}
+	if len(w.flows) > 0 {
+		t.loadFlows(w, ask)
+	}
+	t.askState(ask)
+	if err := t.send(statements...); err != nil {
+		return err
+	}
+	return t.p.identity.still(t.was, t.link.physical, t.row)
+}
+
+// loadDirect begins a transaction of an op that reads row by row. Its number is
+// taken before the clock is read: see [Store.Written].
+func (t *pgTxn) loadDirect() error {
+	statements := []*pgStatement{pgQuery("SELECT pg_current_xact_id()::text", nil)}
+	t.askState(func(query string, each func(row) error, args ...any) {
+		statements = append(statements, pgQuery(query, each, args...))
+	})
+	if err := t.send(statements...); err != nil {
+		return err
+	}
+	return t.p.identity.still(t.was, t.link.physical, t.row)
+}
+
+type asker func(query string, each func(row) error, args ...any)
+
+func (t *pgTxn) askState(ask asker) {
+	ask(selectState, func(r row) error {
+		t.row = history{epoch: impart.Epoch(r.num(0)), incarnation: r.str(1), judged: r.num(2)}
+		t.txn.meta = &metaRow{epoch: t.row.epoch, incarnation: t.row.incarnation, cleaned: r.num(3) != 0}
+		t.place, t.txn.now = r.num(4), impart.Millis(r.num(5))
+		return nil
+	})
+}
+
+func (t *pgTxn) loadConvs(w *wanted, ask asker) {
+	var lock, look []impart.ConvID
+	for _, conv := range slices.Sorted(maps.Keys(w.locked)) {
+		t.txn.convs.put(conv, nil)
+		if w.locked[conv] {
+			lock = append(lock, conv)
+		} else {
+			look = append(look, conv)
+		}
+	}
+	if len(lock) > 0 {
+		ask(lockConvs, func(r row) error {
+			c := scanConv(r)
+			t.txn.convs.put(c.id, c)
+			return nil
+		}, convTexts(lock))
+	}
+	if len(look) > 0 {
+		ask(selectConvs, func(r row) error {
+			c := scanConv(r)
+			c.newest = &recallMark{} // unless one is found
+			t.txn.convs.put(c.id, c)
+			return nil
+		}, convTexts(look))
+		ask(selectNewest, func(r row) error {
+			if c, _ := t.txn.convs.get(impart.ConvID(r.str(0))); c != nil {
+				c.newest = &recallMark{r.seq(1), r.seq(2)}
+			}
+			return nil
+		}, convTexts(look))
+	}
+}
+
+func convTexts(convs []impart.ConvID) pgArray {
+	return texts(convs, func(c *impart.ConvID) impart.ConvID { return *c })
+}
+
+func (t *pgTxn) loadMembers(w *wanted, ask asker) {
+	keys := sortedMembers(w.members)
+	for _, k := range keys {
+		t.txn.members.put(k, nil)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	ask(selectMembers, func(r row) error {
+		k := memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}
+		m, _ := t.txn.members.get(k)
+		if m == nil {
+			m = &member{}
+			t.txn.members.put(k, m)
+		}
+		m.role = impart.Role(r.str(2))
+		m.periods = append(m.periods, impart.Period{From: r.seq(3), To: r.seq(4)})
+		return nil
+	}, memberConvs(keys), memberUsers(keys))
+}
+
+func sortedMembers(set map[memberKey]bool) []memberKey {
+	return slices.SortedFunc(maps.Keys(set), compareMembers)
+}
+
+func compareMembers(a, b memberKey) int {
+	return cmp.Or(cmp.Compare(a.conv, b.conv), cmp.Compare(a.user, b.user))
+}
+
+func memberConvs(keys []memberKey) pgArray {
+	return texts(keys, func(k *memberKey) impart.ConvID { return k.conv })
+}
+
+func memberUsers(keys []memberKey) pgArray {
+	return texts(keys, func(k *memberKey) impart.UserID { return k.user })
+}
+
+func (t *pgTxn) loadKeys(w *wanted, ask asker) {
+	t.txn.keys = make(map[dedupKey]*dedupRow, len(w.keys))
+	keys := slices.Collect(maps.Keys(w.keys))
+	for _, k := range keys {
+		t.txn.keys[k] = nil
+	}
+	ask(selectKeys, func(r row) error {
+		t.txn.keys[dedupKey{impart.UserID(r.str(0)), impart.CMID(r.str(1))}] = &dedupRow{
+			conv: impart.ConvID(r.str(2)), seq: r.seq(3), mid: impart.MID(r.str(4)), at: impart.Millis(r.num(5)), hash: readHash(r.bytes(6)),
+		}
+		return nil
+	}, texts(keys, func(k *dedupKey) impart.UserID { return k.user }), texts(keys, func(k *dedupKey) impart.CMID { return k.cmid }))
+}
+
+// loadFlows reads the devices of the users, and their cursors.
+func (t *pgTxn) loadFlows(w *wanted, ask asker) {
+	users := slices.Sorted(maps.Keys(w.users))
+	for _, user := range users {
+		t.txn.users.put(user, map[impart.DeviceID]*deviceState{})
+	}
+	ask(selectDevices, func(r row) error {
+		ds, _ := t.txn.users.get(impart.UserID(r.str(0)))
+		ds[impart.DeviceID(r.str(1))] = &deviceState{impart.InstallEpoch(r.num(2)), r.num(3), r.num(4)}
+		return nil
+	}, texts(users, func(u *impart.UserID) impart.UserID { return *u }))
+	keys := sortedMembers(w.flows)
+	flow := make(map[memberKey]*flows, len(keys))
+	for _, k := range keys {
+		flow[k] = &flows{devices: map[impart.DeviceID]*cursorRow{}}
+		t.txn.caches.flows.put(k, flow[k])
+	}
+	convs, usersOf := memberConvs(keys), memberUsers(keys)
+	ask(selectFlows, func(r row) error {
+		flow[memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}].devices[impart.DeviceID(r.str(2))] = scanCursor(r, 3)
+		return nil
+	}, convs, usersOf)
+	ask(selectReads, func(r row) error {
+		flow[memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}].read = &readRow{impart.Epoch(r.num(2)), r.seq(3)}
+		return nil
+	}, convs, usersOf)
+}
