@@ -35,6 +35,7 @@ func TestAForeignFileIsNotTakenOver(t *testing.T) {
 	for name, statement := range map[string]string{
 		"a database of another program": "CREATE TABLE theirs (x)",
 		"a store of a later version":    "PRAGMA user_version = 99",
+		"a store of an earlier version": "PRAGMA user_version = 1",
 	} {
 		cfg := diskConfig(t)
 		db, err := sql.Open("sqlite", cfg.Store)

@@ -109,6 +109,45 @@ func TestUndoneMessagesGoBackIntoTheOutbox(t *testing.T) {
 	})
 }
 
+// Found by the campaign: the answer to the first of two messages was lost, and the
+// second, once undone, was put before it.
+func TestWhatWasUndoneGoesBackToItsPlace(t *testing.T) {
+	story(t, func(t *testing.T, w *server) {
+		ana := w.app("ana")
+		ana.online()
+		backup := w.Store.Backup()
+		lost := false
+		ana.link.Rule(func(f world.Frame) world.Fate {
+			switch {
+			case f.T == "sent" && lost, f.T != "sent" && f.T != "synced" && f.T != "event":
+				return world.Pass
+			}
+			lost = true
+			return world.Drop
+		})
+		ana.send(ab, "a1")
+		ana.send(ab, "a2")
+		for range 100 {
+			if list, err := ana.Outbox(t.Context()); err != nil || len(list) == 1 && list[0].Body == "a1" {
+				break
+			}
+			time.Sleep(50 * time.Millisecond) // virtual
+		}
+		ana.link.Off()
+		list, err := ana.Outbox(t.Context())
+		must(t, err)
+		if len(list) != 1 || list[0].Body != "a1" {
+			t.Fatalf("%d items wait, want a1 alone", len(list))
+		}
+		epoch := w.restoreBackup(backup)
+		ana.link.Rule(nil)
+		ana.link.On()
+		ana.entered(epoch)
+		ana.through()
+		w.wantsLog(ab, "a1", "a2")
+	})
+}
+
 // Found by the campaign: a draft that was given again after a reinstall was
 // answered from the log, and forgotten when a new epoch had undone it.
 func TestADraftGivenAgainIsUndoneLikeAnyOther(t *testing.T) {

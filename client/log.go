@@ -110,9 +110,9 @@ func (c *conv) put(tx *sql.Tx, me self, ev *impart.Event) ([]Settled, error) {
 		c.above = c.above || ev.Seq > c.stored
 	case ev.Sender == me.User && ev.CMID != "":
 		// It is known already, or older than this store: the outbox may wait for it all the same.
-		var mine bool
-		if settled, mine, err = settle(tx, ev, false); mine && err == nil {
-			err = run(tx, "UPDATE events SET mine = 1 WHERE conv = ? AND seq = ? AND mid = ?", ev.Conv, ev.Seq, ev.MID)
+		var place int64
+		if settled, place, err = settle(tx, ev, false); place > 0 && err == nil {
+			err = run(tx, "UPDATE events SET place = ? WHERE conv = ? AND seq = ? AND mid = ?", place, ev.Conv, ev.Seq, ev.MID)
 		}
 	}
 	if err != nil {
@@ -156,9 +156,9 @@ const recallQuery = `SELECT EXISTS (SELECT 1 FROM events INDEXED BY events_targe
 // insert writes a new event. Its text is left out when the log has recalled it:
 // a late answer to a resend does not know that.
 func (c *conv) insert(tx *sql.Tx, me self, ev *impart.Event) (settled []Settled, err error) {
-	mine := false
+	place := int64(0)
 	if ev.Sender == me.User && ev.CMID != "" {
-		if settled, mine, err = settle(tx, ev, true); err != nil {
+		if settled, place, err = settle(tx, ev, true); err != nil {
 			return nil, err
 		}
 	}
@@ -174,9 +174,9 @@ func (c *conv) insert(tx *sql.Tx, me self, ev *impart.Event) (settled []Settled,
 	if recalled {
 		body, ext = "", nil
 	}
-	return settled, run(tx, "INSERT INTO events ("+eventColumns+", mine) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return settled, run(tx, "INSERT INTO events ("+eventColumns+", place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		ev.Conv, ev.Seq, ev.MID, ev.Kind, ev.Sender, ev.CMID, ev.Type, body, ext, ev.At,
-		ev.Target, ev.TargetMID, ev.User, ev.By, recalled, mine)
+		ev.Target, ev.TargetMID, ev.User, ev.By, recalled, place)
 }
 
 // close moves the cursor over the events that follow it without a gap.

@@ -65,26 +65,27 @@ func isFull(tx *sql.Tx, most int) (bool, error) {
 
 // settle takes the outbox item out that ev answers: it was stored, however the
 // server came to say so. An event with the cmid and another content is not it, but
-// of another device that gave the same cmid: the server will refuse the item. A message that was cancelled meanwhile is recalled. mine
-// reports that the item was here; fresh that the event is new to this store.
-func settle(tx *sql.Tx, ev *impart.Event, fresh bool) (settled []Settled, mine bool, err error) {
-	mine, err = changed(tx, `DELETE FROM outbox WHERE cmid = ?1 AND conv = ?2 AND kind = ?3 AND target = ?4
-		AND (?5 OR type = ?6 AND body = ?7 AND coalesce(ext, x'') = coalesce(?8, x''))`,
-		ev.CMID, ev.Conv, ev.Kind, ev.Target, ev.Recalled || ev.Kind == impart.KindRecall, ev.Type, ev.Body, ev.Ext)
-	if err != nil {
-		return nil, false, err
+// of another device that gave the same cmid: the server will refuse the item. A
+// message that was cancelled meanwhile is recalled. place is the item's pos, 0 if it
+// was not here; fresh says that the event is new to this store.
+func settle(tx *sql.Tx, ev *impart.Event, fresh bool) (settled []Settled, place int64, err error) {
+	err = tx.QueryRow(`DELETE FROM outbox WHERE cmid = ?1 AND conv = ?2 AND kind = ?3 AND target = ?4
+		AND (?5 OR type = ?6 AND body = ?7 AND coalesce(ext, x'') = coalesce(?8, x'')) RETURNING pos`,
+		ev.CMID, ev.Conv, ev.Kind, ev.Target, ev.Recalled || ev.Kind == impart.KindRecall, ev.Type, ev.Body, ev.Ext).Scan(&place)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, 0, err
 	}
-	if mine {
+	if place > 0 {
 		settled = []Settled{{CMID: ev.CMID, Conv: ev.Conv, Seq: ev.Seq, MID: ev.MID, At: ev.At}}
 	}
 	if ev.Kind != impart.KindMsg || !fresh {
-		return settled, mine, nil
+		return settled, place, nil
 	}
 	cancelled, err := changed(tx, "DELETE FROM cancelled WHERE cmid = ?", ev.CMID)
 	if err != nil || !cancelled || fault.Planted(fault.ClientForgetsCancelled) {
-		return settled, mine, err
+		return settled, place, err
 	}
-	return settled, mine, recall(tx, ev)
+	return settled, place, recall(tx, ev)
 }
 
 // recallOf is the outbox item that takes a stored message back.
@@ -103,7 +104,8 @@ func refuse(tx *sql.Tx, cmid impart.CMID, why *impart.Error) (bool, error) {
 
 // rewind takes the events above agreed out of a conversation, whose history is
 // another from there on. Own messages among them were undone and go back into the
-// outbox, before what was given later.
+// outbox, each at the place that it had there: some that were given before them may
+// still wait, because the answers to those were lost.
 func (c *conv) rewind(tx *sql.Tx, agreed impart.Seq) error {
 	firm, err := c.firm(tx, agreed)
 	if err != nil {
@@ -165,33 +167,26 @@ func (c *conv) forgetRecalls(tx *sql.Tx, agreed impart.Seq) error {
 func (c *conv) undone(tx *sql.Tx, agreed impart.Seq) ([]Item, error) {
 	var list []Item
 	err := each(tx, func(rows *sql.Rows) error {
-		ev, err := scanEvent(rows)
-		if err != nil {
-			return err
-		}
-		it := Item{CMID: ev.CMID, Conv: ev.Conv, Kind: ev.Kind, Type: ev.Type, Body: ev.Body, Ext: ev.Ext,
-			Target: ev.Target, TargetMID: ev.TargetMID, At: ev.At}
-		if ev.Kind == impart.KindMsg && !ev.Recalled || ev.Kind == impart.KindRecall && ev.Target <= agreed {
+		var it Item
+		var recalled bool
+		err := rows.Scan(&it.CMID, &it.Conv, &it.Kind, &it.Type, &it.Body, &it.Ext, &it.Target, &it.TargetMID, &it.At, &recalled, &it.pos)
+		if it.Kind == impart.KindMsg && !recalled || it.Kind == impart.KindRecall && it.Target <= agreed {
 			list = append(list, it)
 		}
-		return nil
-	}, `SELECT `+eventColumns+` FROM events WHERE conv = ? AND seq > ? AND mine = 1
-		AND cmid NOT IN (SELECT cmid FROM cancelled) ORDER BY seq`, c.id, agreed)
+		return err
+	}, `SELECT cmid, conv, kind, type, body, ext, target, target_mid, at, recalled, place FROM events
+		WHERE conv = ? AND seq > ? AND place > 0 AND cmid NOT IN (SELECT cmid FROM cancelled)`, c.id, agreed)
 	return list, err
 }
 
-// putBack puts items in front of all others, in their order. One that is in the
-// outbox already stays where it is.
+// putBack puts items back at their places. One that is in the outbox already stays
+// where it is.
 func putBack(tx *sql.Tx, list []Item) error {
-	var first int64
-	if err := tx.QueryRow("SELECT coalesce(min(pos), 0) FROM outbox").Scan(&first); err != nil {
-		return err
-	}
 	for i := range list {
 		var there bool
 		err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM outbox WHERE cmid = ?)", list[i].CMID).Scan(&there)
 		if err == nil && !there {
-			err = enqueue(tx, &list[i], first-int64(len(list)-i))
+			err = enqueue(tx, &list[i], list[i].pos)
 		}
 		if err != nil {
 			return err
@@ -206,7 +201,7 @@ func cancel(tx *sql.Tx, cmid impart.CMID) (Cancelled, error) {
 	if err != nil {
 		return "", err
 	}
-	mine := "mine = 1"
+	mine := "place > 0"
 	if gone { // a draft given again after a reinstall may be in the log since long
 		mine = "sender = (SELECT user FROM self)"
 	}

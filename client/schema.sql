@@ -1,4 +1,4 @@
--- The local store, version 1. One row of self: who this store belongs to, and the
+-- The local store, version 2. One row of self: who this store belongs to, and the
 -- counter n, which rises with every durable write that precedes an ack.
 CREATE TABLE self (
   one           INTEGER PRIMARY KEY CHECK (one = 1),
@@ -28,8 +28,8 @@ CREATE TABLE conversations (
 ) WITHOUT ROWID;
 CREATE INDEX conversations_owing ON conversations (conv) WHERE handled < stored OR rewound_to IS NOT NULL;
 CREATE INDEX conversations_unread ON conversations (conv) WHERE read > read_told;
--- Events as the server told them, also above stored while there is a gap. mine:
--- it left the outbox of this store.
+-- Events as the server told them, also above stored while there is a gap. place is
+-- the pos that it had in the outbox of this store, 0 for what did not leave it.
 CREATE TABLE events (
   conv       TEXT NOT NULL,
   seq        INTEGER NOT NULL,
@@ -46,14 +46,14 @@ CREATE TABLE events (
   user       TEXT NOT NULL,
   by         TEXT NOT NULL,
   recalled   INTEGER NOT NULL,
-  mine       INTEGER NOT NULL,
+  place      INTEGER NOT NULL,
   PRIMARY KEY (conv, seq)
 ) WITHOUT ROWID;
-CREATE INDEX events_mine ON events (cmid) WHERE mine = 1;
+CREATE INDEX events_mine ON events (cmid) WHERE place > 0;
 CREATE INDEX events_target ON events (conv, target) WHERE target > 0;
 -- Messages and recalls without a final answer, in the order of pos; those with a
--- code were refused for good and wait to be seen by the user. A pos is never used
--- again; what goes back into the outbox gets one below all others.
+-- code were refused for good and wait to be seen by the user. A pos is given once:
+-- what goes back into the outbox, because it was undone, gets its own again.
 CREATE TABLE outbox (
   pos        INTEGER PRIMARY KEY AUTOINCREMENT,
   cmid       TEXT NOT NULL UNIQUE,

@@ -78,7 +78,7 @@ func (c *Client) enqueue(ctx context.Context, it *Item) error {
 	return c.change(ctx, it.Conv, func(tx *sql.Tx) error {
 		var known bool
 		err := tx.QueryRow(`SELECT EXISTS (SELECT 1 FROM outbox WHERE cmid = ?1)
-			OR EXISTS (SELECT 1 FROM events WHERE cmid = ?1 AND mine = 1)
+			OR EXISTS (SELECT 1 FROM events WHERE cmid = ?1 AND place > 0)
 			OR EXISTS (SELECT 1 FROM cancelled WHERE cmid = ?1)`, it.CMID).Scan(&known)
 		if err != nil || known {
 			return err
@@ -138,7 +138,7 @@ func (c *Client) Cancel(ctx context.Context, cmid impart.CMID) (Cancelled, error
 	err := c.change(ctx, "", func(tx *sql.Tx) (err error) {
 		done, err = cancel(tx, cmid)
 		if err == nil {
-			err = tx.QueryRow("SELECT coalesce((SELECT conv FROM events WHERE mine = 1 AND cmid = ?), '')", cmid).Scan(&id)
+			err = tx.QueryRow("SELECT coalesce((SELECT conv FROM events WHERE place > 0 AND cmid = ?), '')", cmid).Scan(&id)
 		}
 		return err
 	})

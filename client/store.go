@@ -22,7 +22,7 @@ import (
 var schema string
 
 // schemaVersion is what PRAGMA user_version says of a store made by schema.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // store is the local store. One connection holds the file exclusively, so that
 // two processes cannot share an outbox, and each transaction is flushed to the
@@ -111,6 +111,8 @@ func (s *store) prepare(ctx context.Context, user impart.UserID, device impart.D
 				return err
 			}
 			return run(tx, "INSERT INTO self VALUES (1, ?, ?, ?, 0, 0, 0)", user, device, rand.Text())
+		case 1:
+			return errors.New("it is of a version that was never released, and cannot be taken over; give the client a new file")
 		default:
 			return fmt.Errorf("it has version %d, this program knows only %d: use a newer one", version, schemaVersion)
 		}
