@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"cmd/impart": {
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/bus/pgbus", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/campaign", "internal/lab/campaign/processes",
-		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/report",
+		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/postgres", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"docs":  {}, // nothing but tests of the pages

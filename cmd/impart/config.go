@@ -17,7 +17,10 @@ type config struct {
 	Origins        []string // scheme://host[:port]
 	Pprof          string   // host:port on loopback, or ""
 
-	Store          string // sqlite:PATH
+	Store          string // sqlite:PATH or postgres://…
+	ListenStore    string // postgres://…, or "": as Store
+	Bus            string // auto, local or postgres
+	Replication    string // none or sync
 	AllowUnsafe    bool
 	Retention      time.Duration // 0: for ever
 	DedupRetention time.Duration // 0: for ever
@@ -44,6 +47,25 @@ type config struct {
 	// noGroupCommit gives every message a transaction of its own. No setting leads
 	// here: it is what `impart bench` compares with.
 	noGroupCommit bool
+}
+
+// busKind is what carries wake-ups between the nodes: local or postgres.
+func (c *config) busKind() string {
+	if c.Bus != "auto" {
+		return c.Bus
+	}
+	if onPostgres(c.Store) {
+		return "postgres"
+	}
+	return "local"
+}
+
+// listenStore is where the bus listens.
+func (c *config) listenStore() string {
+	if c.ListenStore != "" {
+		return c.ListenStore
+	}
+	return c.Store
 }
 
 // authConfig says whose tokens are believed. The zero value is the open dev

@@ -31,6 +31,9 @@ func settingsTable() string {
 		if s.secret {
 			help += ". Secret: better a variable than a flag, which other users of the machine can see"
 		}
+		if s.value.kind == addressKind {
+			help += ". It may hold a password, which is never printed: better a variable than a flag"
+		}
 		b.WriteString("| `" + s.name + "` | " + def + " | " + strings.ReplaceAll(help, "|", `\|`) + " |\n")
 	}
 	return b.String()

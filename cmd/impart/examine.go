@@ -19,15 +19,16 @@ const (
 
 // examine makes every check of the doctor.
 func examine(ctx context.Context, l *loaded) diagnosis {
-	path := storePath(l.config.Store)
-	folder := existing(filepath.Dir(path))
 	findings := []finding{
 		{Check: "version", Verdict: good, Found: buildInfo().String() + ", " + buildInfo().Go},
 		configured(l),
 		clockFinding(time.Now(), clockSynchronised()),
-		writable(folder),
 	}
-	findings = append(findings, diskFindings(folder)...)
+	if !onPostgres(l.config.Store) {
+		folder := existing(filepath.Dir(storePath(l.config.Store)))
+		findings = append(findings, writable(folder))
+		findings = append(findings, diskFindings(folder)...)
+	}
 	findings = append(findings, fileLimit(l.config.MaxConns))
 	return diagnose(append(findings, storeFindings(ctx, l.config)...))
 }

@@ -33,6 +33,9 @@ func (e effective) shown() string {
 	if e.secret && e.text != "" {
 		return "(set, hidden)"
 	}
+	if e.value.kind == addressKind {
+		return shownStore(e.text)
+	}
 	return e.text
 }
 
@@ -113,7 +116,7 @@ func pick(s setting, cmd *cobra.Command, env streams, fromFile map[string]fileVa
 
 // fault says in one line which setting is wrong and what it should be.
 func (e effective) fault(want string) error {
-	value := fmt.Sprintf("%q", e.text)
+	value := fmt.Sprintf("%q", e.shown())
 	if e.secret {
 		value = "the value"
 	}

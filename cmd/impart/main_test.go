@@ -14,10 +14,12 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
+
+	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
 // leakFree fails a run whose tests leave goroutines behind.
-type leakFree struct{ m *testing.M }
+type leakFree struct{ m interface{ Run() int } }
 
 func (l leakFree) Run() int {
 	code := l.m.Run()
@@ -31,7 +33,7 @@ func (l leakFree) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakFree{m}, map[string]func(){"impart": main})
+	testscript.Main(leakFree{postgres.Tests(m)}, map[string]func(){"impart": main})
 }
 
 // serverProcess is `impart serve` as a process of its own: this test binary

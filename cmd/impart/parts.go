@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -18,6 +19,7 @@ import (
 	"github.com/impart-im/impart/internal/api"
 	"github.com/impart-im/impart/internal/auth"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/bus/pgbus"
 	"github.com/impart-im/impart/internal/gateway"
 	"github.com/impart-im/impart/internal/logic"
 	"github.com/impart-im/impart/internal/pending"
@@ -35,14 +37,21 @@ type parts struct {
 	gateway  *gateway.Gateway
 	handler  http.Handler
 
-	unsafe   []store.Setting // what the store cannot keep, if the operator allowed that
-	draining atomic.Bool
-	closers  []func() error // in the order of making; closed from the end
+	// origin is this process among those of one store, for as long as it runs. The
+	// name of a gateway would not do: an operator may give it twice.
+	origin string
+	shared bool // other nodes may serve the store, which has a clock of its own
+	// replication is what the operator vouches for.
+	replication string
+	settings    atomic.Pointer[[]store.Setting] // what durability rests on, as last read
+	offset      atomic.Int64                    // of this machine's clock from the store's, in ms
+	draining    atomic.Bool
+	closers     []func() error // in the order of making; closed from the end
 }
 
 // newParts makes every part. On an error it closes what it had made.
 func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *parts, err error) {
-	p := &parts{}
+	p := &parts{origin: randomName(), replication: c.Replication, shared: onPostgres(c.Store)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -53,9 +62,10 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 	if err := p.openStore(ctx, c, log); err != nil {
 		return nil, err
 	}
-	local := bus.NewLocal()
-	p.bus = local
-	p.closers = append(p.closers, local.Close)
+	if err := p.openBus(ctx, c, log, registry); err != nil {
+		return nil, err
+	}
+	p.watch(log, registry)
 	authConfig, err := c.Auth.verifierConfig(log)
 	if err != nil {
 		return nil, err
@@ -78,21 +88,30 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 
 // openStore opens the store and refuses one that cannot keep its word.
 func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) error {
-	opened, err := sqlstore.Open(ctx, c.Store, sqlstore.Options{Log: log, DedupRetention: c.DedupRetention > 0, NoGroupCommit: c.noGroupCommit})
-	if err != nil {
+	opts := sqlstore.Options{
+		Log: log, DedupRetention: c.DedupRetention > 0, NoGroupCommit: c.noGroupCommit,
+		Notify: c.busKind() == "postgres", Node: p.origin, Pooled: c.ListenStore != "",
+	}
+	var opened store.Store
+	open := func(ctx context.Context) (err error) {
+		opened, err = sqlstore.Open(ctx, c.Store, opts)
+		return err
+	}
+	if onPostgres(c.Store) {
+		if err := awaiting(ctx, log, c.Store, open); err != nil {
+			return databaseError("IM_STORE (--store)", c.Store, err)
+		}
+	} else if err := open(ctx); err != nil {
 		return storeError(c.Store, err)
 	}
 	p.store = opened
 	p.closers = append(p.closers, opened.Close)
-	settings, err := opened.Settings(ctx)
+	settings, err := durability(ctx, opened, c.Replication)
 	if err != nil {
 		return fmt.Errorf("the store does not tell its settings: %w", err)
 	}
-	for _, s := range settings {
-		if s.Safe {
-			continue
-		}
-		p.unsafe = append(p.unsafe, s)
+	p.settings.Store(&settings)
+	for _, s := range unsafeOf(settings) {
 		if !c.AllowUnsafe {
 			return fmt.Errorf("the store's %s is %s and should be %s: %s; change it, or set IM_ALLOW_UNSAFE_DURABILITY=true to lose messages knowingly",
 				s.Name, s.Value, s.Want, s.Why)
@@ -100,6 +119,34 @@ func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) erro
 		log.Error("the store can lose messages that were answered with sent", "setting", s.Name, "value", s.Value, "want", s.Want)
 	}
 	return nil
+}
+
+// openBus opens what carries wake-ups: between the nodes of a database, or inside
+// this process.
+func (p *parts) openBus(ctx context.Context, c *config, log *slog.Logger, registry prometheus.Registerer) error {
+	if c.busKind() == "local" {
+		p.bus = bus.NewLocal()
+		p.closers = append(p.closers, p.bus.Close)
+		return nil
+	}
+	cfg := pgbus.Config{DSN: c.listenStore(), Origin: p.origin, WakesInStore: true, Log: log, Metrics: registry}
+	err := awaiting(ctx, log, cfg.DSN, func(ctx context.Context) error {
+		opened, err := pgbus.Open(ctx, cfg)
+		if err != nil {
+			return err
+		}
+		p.bus = opened
+		p.closers = append(p.closers, opened.Close)
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	setting := "IM_LISTEN_STORE (--listen-store)"
+	if c.ListenStore == "" {
+		setting = "IM_STORE (--store), for LISTEN"
+	}
+	return databaseError(setting, cfg.DSN, err)
 }
 
 // storeError says in one line what to do about a store that does not open.
@@ -155,7 +202,7 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 func (c *config) gatewayConfig(p *parts, log *slog.Logger, registry prometheus.Registerer, conns int) gateway.Config {
 	return gateway.Config{
 		Logic: p.logic, Bus: p.bus, Pending: pending.NewLocal(),
-		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(),
+		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(), Shared: p.shared,
 		MaxBody: c.MaxBody, MaxInflight: c.MaxInflight, MaxConns: conns,
 		Sweep: c.Sweep, Ladder: c.Retry, Heartbeat: c.Heartbeat,
 		Log: log, Metrics: registry,
@@ -186,15 +233,50 @@ func (p *parts) ready(ctx context.Context) []api.Check {
 	checks := []api.Check{
 		check("server", p.drainingError(), "shutting down"),
 		p.storeCheck(ctx),
-		check("bus", p.bus.Health(), "carries no wake-ups"),
+		p.durabilityCheck(),
+		p.busCheck(),
 		check("gateway", p.gateway.Health(), "takes no connections"),
 		check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"),
 	}
-	if len(p.unsafe) > 0 {
-		checks = append(checks, api.Check{Name: "durability", State: api.Warn,
-			Detail: "sent messages can be lost: the store's " + p.unsafe[0].Name + " should be " + p.unsafe[0].Want})
+	if p.shared {
+		checks = append(checks, p.clockCheck())
 	}
 	return checks
+}
+
+// busCheck only warns: without wake-ups from other nodes, the sweep finds what they
+// stored. A node that left the balancer for that would leave with all the others.
+func (p *parts) busCheck() api.Check {
+	c := check("bus", p.bus.Health(), "wake-ups between the nodes do not flow: messages of other nodes come with the next sweep; the log says why")
+	if c.State == api.Fail {
+		c.State = api.Warn
+	}
+	return c
+}
+
+// durabilityCheck tells the settings that durability rests on.
+func (p *parts) durabilityCheck() api.Check {
+	settings := *p.settings.Load()
+	if bad := unsafeOf(settings); len(bad) > 0 {
+		return api.Check{Name: "durability", State: api.Warn,
+			Detail: "sent messages can be lost: the store's " + bad[0].Name + " is " + bad[0].Value + " and should be " + bad[0].Want}
+	}
+	var list []string
+	for _, s := range settings {
+		list = append(list, s.Name+" "+s.Value)
+	}
+	return api.Check{Name: "durability", State: api.OK, Detail: strings.Join(list, ", ")}
+}
+
+// clockCheck warns when this machine and the store's disagree about the time.
+func (p *parts) clockCheck() api.Check {
+	offset := time.Duration(p.offset.Load()) * time.Millisecond
+	c := api.Check{Name: "clock", State: api.OK, Detail: fmt.Sprintf("%+d ms from the store's", offset.Milliseconds())}
+	if offset.Abs() > maxClockOffset {
+		c.State = api.Warn
+		c.Detail += ": run a time service on both; times of messages are the store's, expiry of tokens is judged here"
+	}
+	return c
 }
 
 // storeCheck only warns while nothing can be written: what is there can still be
@@ -240,7 +322,11 @@ func (c *config) gatewayID() string {
 	if err != nil {
 		host = "impart"
 	}
-	var random [3]byte
+	return host + "-" + randomName()[:6]
+}
+
+func randomName() string {
+	var random [6]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return host + "-" + hex.EncodeToString(random[:])
+	return hex.EncodeToString(random[:])
 }

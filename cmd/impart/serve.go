@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -84,9 +85,13 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 		return err
 	}
 	warnOfDisk(c, log)
-	p, err := newParts(ctx, c, log, gatewayConns)
+	p, err := startParts(ctx, c, log, gatewayConns, signals)
 	if err != nil {
 		return errors.Join(err, ln.Close())
+	}
+	if p == nil {
+		log.Info("stopped before it was ready")
+		return ln.Close()
 	}
 	s := &server{parts: p, log: log, http: newHTTPServer(p.handler, httpConns, log), secure: secure != nil}
 	s.http.TLSConfig = secure
@@ -97,7 +102,7 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	}
 	s.start(ln)
 	banner(c, s.url(ln), env)
-	log.Info("serving", "pid", os.Getpid(), "address", s.url(ln), "store", c.Store, "version", buildInfo().String(), "connections", gatewayConns)
+	log.Info("serving", "pid", os.Getpid(), "address", s.url(ln), "store", shownStore(c.Store), "version", buildInfo().String(), "connections", gatewayConns)
 	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
 	stop := make(chan struct{})
 	var trimming sync.WaitGroup
@@ -105,6 +110,38 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	defer trimming.Wait()
 	defer close(stop)
 	return s.wait(signals)
+}
+
+// startParts makes the parts of a server, unless a signal comes first: then there
+// are none.
+func startParts(ctx context.Context, c *config, log *slog.Logger, conns int, signals <-chan os.Signal) (*parts, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	type outcome struct {
+		parts *parts
+		err   error
+	}
+	made := make(chan outcome, 1)
+	go func() {
+		p, err := newParts(ctx, c, log, conns)
+		made <- outcome{p, err}
+	}()
+	select {
+	case o := <-made:
+		if o.parts == nil {
+			cancel()
+			return nil, o.err
+		}
+		// Some parts work in the background for as long as ctx lasts.
+		o.parts.closers = slices.Insert(o.parts.closers, 0, func() error { cancel(); return nil })
+		return o.parts, nil
+	case got := <-signals:
+		log.Info("stopping", "signal", got.String())
+		cancel()
+	}
+	if o := <-made; o.parts != nil {
+		return nil, o.parts.close()
+	}
+	return nil, nil // that it was called off is no failure
 }
 
 // banner tells a newcomer where to look, and everybody what the dev login is.
@@ -121,6 +158,9 @@ func banner(c *config, url string, env streams) {
 // warnOfDisk says what the doctor says of a store in memory or on a network. It
 // refuses nothing: for a try, and for tests, such a store is good enough.
 func warnOfDisk(c *config, log *slog.Logger) {
+	if onPostgres(c.Store) {
+		return // its disk is elsewhere
+	}
 	d, err := diskOf(existing(filepath.Dir(storePath(c.Store))))
 	if err != nil {
 		return // not known on this system; the doctor says so

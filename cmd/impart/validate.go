@@ -36,8 +36,16 @@ func (c *config) validate() []error {
 }
 
 func (c *config) validateStore(add func(string, ...any)) {
-	scheme, path, found := strings.Cut(c.Store, ":")
-	switch {
+	if onPostgres(c.Store) {
+		if fault := addressFault(c.Store); fault != "" {
+			add("IM_STORE (--store): %s", fault)
+		}
+		if c.ListenStore != "" {
+			c.validateListenStore(add)
+		}
+		return
+	}
+	switch scheme, path, found := strings.Cut(c.Store, ":"); {
 	case !found || scheme != "sqlite":
 		// The rest of the address may hold a password and is not repeated.
 		if !found {
@@ -45,9 +53,30 @@ func (c *config) validateStore(add func(string, ...any)) {
 		} else {
 			scheme = fmt.Sprintf("%q", scheme)
 		}
-		add("IM_STORE (--store): %s is not a store of this version; it should be sqlite:PATH, such as sqlite:impart-data/impart.db", scheme)
+		add("IM_STORE (--store): %s is not a store of this version; it should be sqlite:PATH, such as sqlite:impart-data/impart.db, or postgres://ROLE:PASSWORD@HOST:PORT/DATABASE", scheme)
 	case path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsAny(path, "?#\x00"):
 		add("IM_STORE (--store): %q should be sqlite:PATH with the path of a file, such as sqlite:impart-data/impart.db", c.Store)
+	}
+	// One process has the file to itself: there is nobody to tell, and no replica.
+	if c.Bus == "postgres" {
+		add("IM_BUS (--bus): postgres needs IM_STORE=postgres://…; with a store in a file it should be auto or local")
+	}
+	if c.ListenStore != "" {
+		add("IM_LISTEN_STORE (--listen-store): it needs IM_STORE=postgres://…; with a store in a file it should not be set")
+	}
+	if c.Replication == "sync" {
+		add("IM_REPLICATION (--replication): sync needs IM_STORE=postgres://…; with a store in a file it should be none")
+	}
+}
+
+func (c *config) validateListenStore(add func(string, ...any)) {
+	if !onPostgres(c.ListenStore) {
+		add("IM_LISTEN_STORE (--listen-store): the value should be postgres://ROLE:PASSWORD@HOST:PORT/DATABASE, the database of IM_STORE without the pooler")
+	} else if fault := addressFault(c.ListenStore); fault != "" {
+		add("IM_LISTEN_STORE (--listen-store): %s", fault)
+	}
+	if c.Bus == "local" {
+		add("IM_LISTEN_STORE (--listen-store): a local bus listens to no database; it should not be set, or IM_BUS should be auto")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,6 +79,11 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	db, err := pgx.ParseConfig(cfg.DSN)
 	if err != nil {
 		return nil, errors.New("the bus: the address of the database cannot be read; it should be postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+	}
+	for name := range db.RuntimeParams {
+		if strings.HasPrefix(name, "pool_") {
+			delete(db.RuntimeParams, name) // the store's pool's, in an address for both
+		}
 	}
 	if db.ValidateConnect == nil {
 		// A standby refuses both LISTEN and NOTIFY, and the next host may be the primary.

@@ -360,6 +360,17 @@ func TestABusThatCannotHearDoesNotOpen(t *testing.T) {
 	}
 }
 
+func TestAnAddressMayBeTheStoresToo(t *testing.T) {
+	m := newMedium(t)
+	b, err := pgbus.Open(t.Context(), pgbus.Config{DSN: m.server.DSN(m.name) + "&pool_max_conns=4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestClosingTellsWhatWaits(t *testing.T) {
 	m := newMedium(t)
 	there := m.node("there", "", nil)

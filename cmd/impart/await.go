@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// How long a start waits for a database that is not up, and how often it tries and
+// says so. Whoever starts everything at once, a composition of containers or a
+// machine that boots, need not put it in order; what stays wrong is told soon.
+const (
+	awaitDatabase = time.Minute
+	awaitEvery    = 500 * time.Millisecond
+	awaitTold     = 10 * time.Second
+)
+
+// awaiting opens something of a database, and again as long as the database is not
+// up, for [awaitDatabase] at most.
+func awaiting(ctx context.Context, log *slog.Logger, address string, open func(context.Context) error) error {
+	began := time.Now()
+	var told time.Time
+	for {
+		err := open(ctx)
+		if err == nil || !notUp(err) || time.Since(began) >= awaitDatabase {
+			return err
+		}
+		if told.IsZero() || time.Since(told) >= awaitTold {
+			told = time.Now()
+			log.Warn("the database is not up; trying again", "database", databaseHosts(address), "err", flat(err),
+				"until", began.Add(awaitDatabase).Format(time.TimeOnly))
+		}
+		select {
+		case <-time.After(awaitEvery):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// flat is what an error says, on one line: an address with several hosts gets a
+// line for each.
+func flat(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// sqlState is the code by which a database says what is wrong, "" from elsewhere.
+func sqlState(err error) string {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return coded.SQLState()
+	}
+	return ""
+}
+
+// notUp reports whether an error is one that passes when a database has come up: it
+// cannot be reached, it starts or recovers, it has no room for one more session, or
+// it is still a standby.
+func notUp(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return false
+	}
+	switch state := sqlState(err); {
+	case state == "57P03", state == "57P01", state == "57P02", state == "53300", strings.HasPrefix(state, "08"):
+		return true
+	case state != "":
+		return false
+	}
+	var network net.Error
+	var unknown *net.DNSError
+	return errors.As(err, &network) || errors.As(err, &unknown) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "read only connection") || strings.Contains(err.Error(), "server closed the connection")
+}
+
+// databaseError says in one line what to do about a database that does not open.
+func databaseError(setting, address string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	hosts := databaseHosts(address)
+	said := flat(err)
+	switch state := sqlState(err); {
+	case state == "28P01" || state == "28000":
+		return fmt.Errorf("%s: %s does not let the role in: check the role, its password and pg_hba.conf (%s)", setting, hosts, said)
+	case state == "3D000":
+		return fmt.Errorf("%s: %s has no such database: make it with CREATE DATABASE … OWNER the role of the address (%s)", setting, hosts, said)
+	case state == "42501":
+		return fmt.Errorf("%s: the role may not make its tables: let it own the database, or GRANT CREATE, USAGE ON SCHEMA public to it (%s)", setting, said)
+	case state == "" && strings.Contains(said, "cannot parse"):
+		return usagef("%s: the address cannot be read; it should be postgres://ROLE:PASSWORD@HOST:PORT/DATABASE", setting)
+	case notUp(err):
+		return fmt.Errorf("%s: %s does not answer: is the database up, and does the address lead to it? (%s)", setting, hosts, said)
+	}
+	return fmt.Errorf("%s: the database at %s does not open (%s)", setting, hosts, said)
+}

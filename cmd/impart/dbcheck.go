@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/impart-im/impart/internal/bus/pgbus"
+	"github.com/impart-im/impart/internal/store"
+	"github.com/impart-im/impart/internal/store/sqlstore"
+)
+
+// databaseFindings looks at a database and at the bus through it.
+func databaseFindings(ctx context.Context, c *config) []finding {
+	shown := shownStore(c.Store)
+	found, err := sqlstore.Inspect(ctx, c.Store)
+	empty := errors.Is(err, os.ErrNotExist) && found.Release != ""
+	if err != nil && !empty {
+		return []finding{{Check: "store", Verdict: fail, Found: databaseError("IM_STORE (--store)", c.Store, err).Error(), Advice: "a server would not start"}}
+	}
+	findings := []finding{
+		{Check: "store", Verdict: good, Found: shown + ", PostgreSQL " + found.Release},
+		wayFinding(c.Store),
+	}
+	if empty {
+		findings = append(findings, finding{Check: "schema", Verdict: good, Found: "none yet; the first start makes it"})
+	} else {
+		findings = append(findings, schemaFinding(found.Schema, found.Known), finding{Check: "epoch", Verdict: good, Found: fmt.Sprint(found.Epoch)})
+	}
+	findings = append(findings, settingFindings(vouched(found.Settings, c.Replication))...)
+	findings = append(findings, offsetFinding(found.Asked.Sub(time.UnixMilli(int64(found.Now)))))
+	return append(findings, busFinding(ctx, c))
+}
+
+// wayFinding judges the way to the database.
+func wayFinding(address string) finding {
+	if !openWay(address) {
+		return finding{Check: "way to the store", Verdict: good, Found: "on this machine, or verified TLS"}
+	}
+	return finding{
+		Check: "way to the store", Verdict: warn, Found: "over a network, and the database does not have to prove who it is",
+		Advice: "add sslmode=verify-full and sslrootcert=FILE to the address, or be sure of the network: messages pass there in plain text",
+	}
+}
+
+// offsetFinding judges how far this machine's clock is ahead of the database's.
+func offsetFinding(ahead time.Duration) finding {
+	f := finding{Check: "clock of the store", Verdict: good, Found: fmt.Sprintf("this machine's is %+d ms from it", ahead.Milliseconds())}
+	if ahead.Abs() > maxClockOffset {
+		f.Verdict = warn
+		f.Advice = "run a time service on both: times of messages are the store's, expiry of tokens is judged here"
+	}
+	return f
+}
+
+// busFinding opens the bus as a server would, and hears itself.
+func busFinding(ctx context.Context, c *config) finding {
+	if c.busKind() == "local" {
+		return finding{
+			Check: "bus", Verdict: warn, Found: "local: other processes of this store are not told what is new",
+			Advice: "leave IM_BUS at auto unless this is the only process; the others find out by their sweeps",
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, busWithin)
+	defer cancel()
+	opened, err := pgbus.Open(ctx, pgbus.Config{DSN: c.listenStore(), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		setting := "IM_LISTEN_STORE (--listen-store)"
+		if c.ListenStore == "" {
+			setting = "IM_STORE (--store), for LISTEN"
+		}
+		return finding{Check: "bus", Verdict: fail, Found: databaseError(setting, c.listenStore(), err).Error(), Advice: "a server would not start"}
+	}
+	if err := errors.Join(opened.Health(), opened.Close()); err != nil {
+		return finding{Check: "bus", Verdict: warn, Found: flat(err), Advice: "messages of other nodes come with the next sweep"}
+	}
+	return finding{Check: "bus", Verdict: good, Found: "LISTEN and NOTIFY at " + databaseHosts(c.listenStore()) + ": it hears itself"}
+}
+
+// busWithin bounds the doctor's look at the bus.
+const busWithin = 10 * time.Second
+
+// vouched is settings, held against what the operator vouches for.
+func vouched(settings []store.Setting, replication string) []store.Setting {
+	if replication != "sync" {
+		return settings
+	}
+	for i := range settings {
+		if f := &settings[i]; f.Name == "synchronous_standby_names" && (f.Value == "" || f.Value == "none") {
+			f.Safe, f.Want = false, "the names of the standbys that a commit waits for"
+			f.Why = "IM_REPLICATION=sync vouches that a failover loses nothing, and no commit waits for a standby"
+		}
+	}
+	return settings
+}
