@@ -95,6 +95,13 @@ func (p *pgEngine) prepare(cfg *pgx.ConnConfig) {
 	set("application_name", "impart")
 	set("lock_timeout", millis(lockTimeout))
 	set("idle_in_transaction_session_timeout", millis(idleTimeout))
+	// Every statement is planned once a connection, and goes by an index: the sizes of
+	// the tables at that moment, and of the first arrays, say nothing about later ones.
+	// A plan that was right for an empty table read all of it for each key later.
+	for _, name := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin", "enable_material", "jit"} {
+		set(name, "off")
+	}
+	set("plan_cache_mode", "force_generic_plan")
 	cfg.RuntimeParams["client_encoding"] = "UTF8"
 	cfg.OnNotice = func(conn *pgconn.PgConn, notice *pgconn.Notice) {
 		link, _ := conn.CustomData()[linkKey].(*pgLink)

@@ -56,22 +56,24 @@ func (w *wanted) flow(k memberKey) {
 }
 
 // The queries of a batch. Each is short: one large one over several arrays becomes
-// a nested loop over all of them.
+// a nested loop over all of them. OFFSET 0 and LIMIT keep the look-up of one key
+// apart, so that it is one descent of an index whatever the planner believes of the
+// size of a table.
 const (
 	lockConvs   = "SELECT " + convColumns + " FROM conversations WHERE conv_id = ANY($1::text[]) ORDER BY conv_id FOR NO KEY UPDATE"
 	selectConvs = "SELECT " + convColumns + " FROM conversations WHERE conv_id = ANY($1::text[])"
-	lockDevices = `SELECT 1 FROM devices WHERE (user_id, device_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))
-		ORDER BY user_id, device_id FOR NO KEY UPDATE`
-	selectMembers = `SELECT m.conv_id, m.user_id, m.role, m.from_seq, m.to_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr)
-		JOIN members m ON m.conv_id = k.conv AND m.user_id = k.usr ORDER BY m.conv_id, m.user_id, m.from_seq`
-	selectKeys = `SELECT d.user_id, d.cmid, d.conv_id, d.seq, d.mid, d.created_at, d.hash FROM unnest($1::text[], $2::text[]) AS k (usr, cmid)
-		JOIN msg_dedup d ON d.user_id = k.usr AND d.cmid = k.cmid`
+	lockDevices = `SELECT 1 FROM unnest($1::text[], $2::text[]) AS k (usr, device), LATERAL
+		(SELECT 1 FROM devices WHERE user_id = k.usr AND device_id = k.device FOR NO KEY UPDATE) AS d`
+	selectMembers = `SELECT k.conv, k.usr, m.role, m.from_seq, m.to_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr), LATERAL
+		(SELECT role, from_seq, to_seq FROM members WHERE conv_id = k.conv AND user_id = k.usr ORDER BY from_seq OFFSET 0) AS m`
+	selectKeys = `SELECT k.usr, k.cmid, d.conv_id, d.seq, d.mid, d.created_at, d.hash FROM unnest($1::text[], $2::text[]) AS k (usr, cmid), LATERAL
+		(SELECT conv_id, seq, mid, created_at, hash FROM msg_dedup WHERE cmid = k.cmid AND user_id = k.usr LIMIT 1) AS d`
 	selectDevices = "SELECT user_id, device_id, install_epoch, n, session FROM devices WHERE user_id = ANY($1::text[])"
-	selectFlows   = `SELECT k.conv, d.user_id, d.device_id, ` + cursorColumns + ` FROM unnest($1::text[], $2::text[]) AS k (conv, usr)
-		JOIN devices d ON d.user_id = k.usr
-		JOIN device_cursors c ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = k.conv`
-	selectReads = `SELECT r.conv_id, r.user_id, r.epoch, r.read_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr)
-		JOIN read_cursors r ON r.user_id = k.usr AND r.conv_id = k.conv`
+	selectFlows   = `SELECT k.conv, k.usr, c.device_id, ` + cursorColumns + ` FROM unnest($1::text[], $2::text[]) AS k (conv, usr), LATERAL
+		(SELECT device_id FROM devices WHERE user_id = k.usr OFFSET 0) AS d, LATERAL
+		(SELECT * FROM device_cursors WHERE user_id = k.usr AND device_id = d.device_id AND conv_id = k.conv LIMIT 1) AS c`
+	selectReads = `SELECT k.conv, k.usr, r.epoch, r.read_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr), LATERAL
+		(SELECT epoch, read_seq FROM read_cursors WHERE user_id = k.usr AND conv_id = k.conv LIMIT 1) AS r`
 	selectNewest = `SELECT k.conv, e.seq, e.target FROM unnest($1::text[]) AS k (conv), LATERAL
 		(SELECT seq, target FROM events WHERE conv_id = k.conv AND kind = 'recall' ORDER BY seq DESC LIMIT 1) AS e`
 	// selectState is the row of meta, how far the log has come, and the clock. It comes

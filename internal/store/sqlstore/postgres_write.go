@@ -14,8 +14,7 @@ import (
 // them the dedup rows and events of what was sent to them; keys are inserted in
 // their order, because two batches may want the same ones for two conversations.
 const (
-	putNext = "UPDATE conversations AS c SET next_seq = k.next, updated_at = " + pgClock +
-		" FROM unnest($1::text[], $2::bigint[]) AS k (conv, next) WHERE c.conv_id = k.conv"
+	putNext = "UPDATE conversations SET next_seq = next_seq + $2::bigint, updated_at = " + pgClock + " WHERE conv_id = ANY($1::text[])"
 	putMessages = `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind)
 		SELECT *, 'msg' FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])`
 	putEvents = `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind, ext, target, recalled, subject)
@@ -25,8 +24,9 @@ const (
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[])`
 	// touchKeys fails unless it finds all of its rows: one that was cleaned away since
 	// it was read would leave a duplicate without a write (hole 16).
-	touchKeys = `WITH touched AS (UPDATE msg_dedup AS d SET seen = d.seen + 1 FROM unnest($1::text[], $2::text[]) AS k (usr, cmid)
-		WHERE d.user_id = k.usr AND d.cmid = k.cmid RETURNING 1)
+	touchKeys = `WITH touched AS (UPDATE msg_dedup SET seen = seen + 1 WHERE ctid = ANY(ARRAY(
+			SELECT d.ctid FROM unnest($1::text[], $2::text[]) AS k (usr, cmid), LATERAL
+			(SELECT ctid FROM msg_dedup WHERE cmid = k.cmid AND user_id = k.usr LIMIT 1) AS d)) RETURNING 1)
 		SELECT 1 / (CASE WHEN (SELECT count(*) FROM touched) = $3::bigint THEN 1 ELSE 0 END)`
 	putCursors = `INSERT INTO device_cursors AS c (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
@@ -38,8 +38,10 @@ const (
 		ON CONFLICT (user_id, conv_id) DO UPDATE SET epoch = excluded.epoch, updated_at = excluded.updated_at,
 		read_seq = CASE WHEN r.epoch = excluded.epoch THEN greatest(r.read_seq, excluded.read_seq) ELSE excluded.read_seq END
 		WHERE r.epoch <= excluded.epoch`
-	putCounters = `UPDATE devices AS d SET n = k.n FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k (usr, device, n)
-		WHERE d.user_id = k.usr AND d.device_id = k.device`
+	putCounters = `UPDATE devices AS d SET n = k.n FROM (
+			SELECT x.ctid AS place, k.n FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k (usr, device, n), LATERAL
+			(SELECT ctid FROM devices WHERE user_id = k.usr AND device_id = k.device LIMIT 1) AS x) AS k
+		WHERE d.ctid = k.place`
 )
 
 // carryOut implements [bulk].
@@ -49,10 +51,7 @@ func (t *pgTxn) carryOut(p *plan) error {
 			return err
 		}
 	}
-	if len(p.convs) > 0 {
-		t.later(putNext, texts(p.convs, func(c **convState) impart.ConvID { return (*c).id }),
-			numbers(p.convs, func(c **convState) impart.Seq { return (*c).next }))
-	}
+	t.moveHeads(p)
 	if len(p.events) > 0 {
 		t.insertEvents(p.events)
 	}
@@ -72,6 +71,25 @@ func (t *pgTxn) carryOut(p *plan) error {
 
 func compareKeys(a, b dedupKey) int {
 	return cmp.Or(cmp.Compare(a.cmid, b.cmid), cmp.Compare(a.user, b.user))
+}
+
+// moveHeads writes the next seqs: one statement for all conversations that get
+// equally many events. A join with the new values could be planned badly.
+func (t *pgTxn) moveHeads(p *plan) {
+	if len(p.convs) == 0 {
+		return
+	}
+	added := map[impart.ConvID]int64{}
+	for i := range p.events {
+		added[p.events[i].Conv]++
+	}
+	groups := map[int64][]impart.ConvID{}
+	for _, c := range p.convs {
+		groups[added[c.id]] = append(groups[added[c.id]], c.id)
+	}
+	for _, n := range slices.Sorted(maps.Keys(groups)) {
+		t.later(putNext, convTexts(groups[n]), n)
+	}
 }
 
 // recall empties the messages that the plan recalls, row by row: there are few.
