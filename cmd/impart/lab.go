@@ -37,24 +37,44 @@ func labCommand(env streams) *cobra.Command {
 
 func labListCommand() *cobra.Command {
 	var asJSON bool
+	var engine string
 	cmd := &cobra.Command{
 		Use:   "list [NAME…]",
 		Short: "Show every check: what must hold, what is broken, and its twins",
 		Long:  "Shows the checks with the invariant that each is about. A NAME may be a pattern, such as '06-*'.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := chooseChecks(args)
+			chosen, err := chooseChecks(engine, args)
 			if err != nil {
 				return err
 			}
 			return report.List(cmd.OutOrStdout(), chosen, asJSON)
 		},
 	}
+	addEngine(cmd, &engine)
 	addJSON(cmd, &asJSON)
 	return cmd
 }
 
-// chooseChecks gives the checks of these names or patterns, all without one.
-func chooseChecks(names []string) ([]lab.Check, error) {
+// addEngine adds the flag that says what the servers of the lab keep messages in.
+func addEngine(cmd *cobra.Command, engine *string) {
+	cmd.Flags().StringVar(engine, "store", string(lab.SQLite), "what servers keep their messages in: sqlite, or postgres (private servers, which need PostgreSQL's programs)")
+}
+
+// labEngine is the engine of that name.
+func labEngine(name string) (lab.Engine, error) {
+	if !slices.Contains(lab.Engines(), lab.Engine(name)) {
+		return "", usagef("--store is %q and should be sqlite or postgres", name)
+	}
+	return lab.Engine(name), nil
+}
+
+// chooseChecks gives the checks of these names or patterns that there are for an
+// engine, all without a name.
+func chooseChecks(engine string, names []string) ([]lab.Check, error) {
+	store, err := labEngine(engine)
+	if err != nil {
+		return nil, err
+	}
 	all := checks.All()
 	chosen, err := lab.Select(all, names)
 	var unknown *lab.UnknownError
@@ -74,12 +94,16 @@ func chooseChecks(names []string) ([]lab.Check, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return chosen, nil
+	left := lab.On(store, chosen)
+	if len(left) == 0 {
+		return nil, usagef("there is no such check for --store %s: %s is for another one", store, chosen[0].ID)
+	}
+	return left, nil
 }
 
 // labRun are the flags of impart lab run.
 type labRun struct {
-	out, binary               string
+	out, binary, store        string
 	short, strict, keep, json bool
 }
 
@@ -93,7 +117,7 @@ func labRunCommand(env streams) *cobra.Command {
 			"PASS: nothing was violated, the fault bit, and every twin was caught. NOT_RUN: this machine lacks something; it never counts as PASS. " +
 			"Ends with 1 if a check failed, and with --strict also if one did not run.\n\n" +
 			"The servers need a program built with fault points. Inside the source tree one is built; elsewhere name it with --binary.",
-		Example: "# everything\nimpart lab run\n\n# the quick set\nimpart lab run --short\n\n# one check, and keep its stores to look into\nimpart lab run --keep power-cut",
+		Example: "# everything\nimpart lab run\n\n# the quick set\nimpart lab run --short\n\n# one check, and keep its stores to look into\nimpart lab run --keep power-cut\n\n# everything on PostgreSQL\nimpart lab run --store postgres",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -105,12 +129,13 @@ func labRunCommand(env streams) *cobra.Command {
 	cmd.Flags().BoolVar(&flags.short, "short", false, "only the quick set")
 	cmd.Flags().BoolVar(&flags.strict, "strict", false, "a check that could not run is a failure too")
 	cmd.Flags().BoolVar(&flags.keep, "keep", false, "keep the stores of all checks; else only those of failed ones stay")
+	addEngine(cmd, &flags.store)
 	addJSON(cmd, &flags.json)
 	return cmd
 }
 
 func (f *labRun) run(ctx context.Context, cmd *cobra.Command, env streams, names []string) error {
-	chosen, err := chooseChecks(names)
+	chosen, err := chooseChecks(f.store, names)
 	if err != nil {
 		return err
 	}
@@ -140,7 +165,7 @@ func (f *labRun) run(ctx context.Context, cmd *cobra.Command, env streams, names
 		return err
 	}
 	result, err := lab.Run(ctx, chosen, lab.Options{
-		Binary: binary, Version: versionOf(ctx, binary), Out: out, Keep: f.keep, Progress: show.step,
+		Binary: binary, Version: versionOf(ctx, binary), Out: out, Keep: f.keep, Store: lab.Engine(f.store), Progress: show.step,
 	})
 	show.end()
 	interrupted := ctx.Err() != nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -22,8 +23,11 @@ type Bench struct {
 	Data string
 	// Binary is a program built with fault points.
 	Binary string
+	// Engine is what stores are made in, unless a check says otherwise.
+	Engine Engine
 
 	ctx      context.Context
+	pool     *pool
 	timeline *timeline
 
 	mu       sync.Mutex // guards what follows
@@ -55,6 +59,13 @@ func (b *Bench) Bit(what string, times int) {
 		}
 	}
 	b.seen.bit = append(b.seen.bit, Bite{what, times})
+}
+
+// Figure reports a measurement. It is never judged.
+func (b *Bench) Figure(what string, value float64, unit string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.seen.figures = append(b.seen.figures, Figure{what, math.Round(value*100) / 100, unit})
 }
 
 // maxViolations bounds the list: one cause can show a thousand times.
@@ -222,5 +233,5 @@ func newBench(ctx context.Context, o *Options, dir string, s Sabotage) (*Bench, 
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(data))
 	}
-	return &Bench{Sabotage: s, Dir: dir, Data: data, Binary: o.Binary, ctx: ctx, timeline: t}, nil
+	return &Bench{Sabotage: s, Dir: dir, Data: data, Binary: o.Binary, Engine: o.Store, ctx: ctx, pool: o.pool, timeline: t}, nil
 }

@@ -9,6 +9,7 @@ import (
 type outcome struct {
 	observed string
 	bit      []Bite
+	figures  []Figure
 	violated []string
 	broken   string // why the run did not come to its end; "" if it did
 	skipped  string // why it could not be done at all on this machine

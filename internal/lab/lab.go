@@ -23,6 +23,7 @@ type Check struct {
 	What      string // one sentence: what is broken and what is looked at
 	Expect    string // what has to be observed
 	Short     bool   // belongs to the quick set
+	Only      Engine // the engine that it is about; "": any
 	// Twins are the same check with one guard switched off, at least one.
 	Twins []Sabotage
 	// Limit bounds one run of the check; 0 is [defaultLimit].
@@ -44,6 +45,8 @@ type Sabotage struct {
 	Bug fault.Bug
 	// Env are settings of the servers, as "IM_ALLOW_UNSAFE_DURABILITY=true".
 	Env []string
+	// Settings are those of PostgreSQL servers, as "fsync": "off".
+	Settings map[string]string
 }
 
 // Planted is the twin with this bug in it.

@@ -12,48 +12,50 @@ import (
 // to it, and what it does, is on the timeline.
 type Net struct {
 	*link.Proxy
-	b *Bench
+	b    *Bench
+	name string // on the timeline
 }
 
 // Link puts a network between clients and a server: connect to its Addr. It is
 // drawn from a fixed seed.
 func (b *Bench) Link(s *Server) *Net {
-	p, err := link.New(1, s.Addr)
-	b.Must(err)
-	b.Cleanup(p.Close)
-	p.Notify(func(what string) { b.Note(netName, what, "") })
-	return &Net{p, b}
+	return b.linkTo("network", s.Addr)
 }
 
-// netName is the network on the timeline.
-const netName = "network"
+func (b *Bench) linkTo(name string, target func() string) *Net {
+	p, err := link.New(1, target)
+	b.Must(err)
+	b.Cleanup(p.Close)
+	p.Notify(func(what string) { b.Note(name, what, "") })
+	return &Net{p, b, name}
+}
 
 // Shape is [link.Proxy.Shape], told.
 func (n *Net) Shape(dir link.Direction, change func(*link.Shape)) {
 	n.Proxy.Shape(dir, change)
-	n.b.Note(netName, "shaped", "%s, from now on: %s", dir, shapeText(change))
+	n.b.Note(n.name, "shaped", "%s, from now on: %s", dir, shapeText(change))
 }
 
 // ShapeNew is [link.Proxy.ShapeNew], told.
 func (n *Net) ShapeNew(dir link.Direction, change func(*link.Shape)) {
 	n.Proxy.ShapeNew(dir, change)
-	n.b.Note(netName, "shaped", "%s, links to come: %s", dir, shapeText(change))
+	n.b.Note(n.name, "shaped", "%s, links to come: %s", dir, shapeText(change))
 }
 
 // Refuse is [link.Proxy.Refuse], told.
 func (n *Net) Refuse(refuse bool) {
 	n.Proxy.Refuse(refuse)
 	if refuse {
-		n.b.Note(netName, "refusing", "no connection gets through")
+		n.b.Note(n.name, "refusing", "no connection gets through")
 		return
 	}
-	n.b.Note(netName, "healed", "connections get through again")
+	n.b.Note(n.name, "healed", "connections get through again")
 }
 
 // Heal is [link.Proxy.Heal], told.
 func (n *Net) Heal() {
 	n.Proxy.Heal()
-	n.b.Note(netName, "healed", "it relays as it comes")
+	n.b.Note(n.name, "healed", "it relays as it comes")
 }
 
 func shapeText(change func(*link.Shape)) string {

@@ -40,8 +40,17 @@ type CheckResult struct {
 	MS        int64   `json:"ms"`  // of the honest run and the twins together
 	Why       string  `json:"why"` // "" for PASS
 	// Bit counts what broke in the honest run, by what it was.
-	Bit   []Bite       `json:"bit"`
-	Twins []TwinResult `json:"twins"`
+	Bit []Bite `json:"bit"`
+	// Figures are what the honest run measured. They are not judged.
+	Figures []Figure     `json:"figures,omitempty"`
+	Twins   []TwinResult `json:"twins"`
+}
+
+// Figure is something that was measured.
+type Figure struct {
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
 }
 
 // Bite counts one way in which something broke, so that a run in which nothing

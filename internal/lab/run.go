@@ -15,8 +15,11 @@ type Options struct {
 	Version string // of the program, for the result
 	Out     string // folder of this run's evidence; it is made
 	Keep    bool   // keep the stores of all runs; else those of failed checks are kept
+	Store   Engine // what servers keep their messages in; "" is SQLite
 	// Progress is told of each step, by one goroutine; nil is fine.
 	Progress func(Step)
+
+	pool *pool
 }
 
 // Step is something to show while the lab works. Exactly one of Result and Run
@@ -50,11 +53,16 @@ func NewRun(dir string) (string, error) {
 // Run carries out the checks, one after another, each honestly and on its twins,
 // and writes result.json and the timeline after each of them. When ctx ends, the
 // rest is NOT_RUN and ctx's cause comes back with the result.
-func Run(ctx context.Context, checks []Check, o Options) (*Result, error) {
+func Run(ctx context.Context, checks []Check, o Options) (_ *Result, err error) {
+	if o.Store == "" {
+		o.Store = SQLite
+	}
+	o.pool = new(pool)
+	defer func() { err = errors.Join(err, o.pool.close()) }()
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
 	}
-	r := &Result{Run: filepath.Base(o.Out), Version: o.Version, Store: "sqlite", Checks: []CheckResult{}}
+	r := &Result{Run: filepath.Base(o.Out), Version: o.Version, Store: string(o.Store), Checks: []CheckResult{}}
 	for i := range checks {
 		progress := func(s Step) {
 			if o.Progress != nil {
@@ -94,7 +102,7 @@ func runCheck(ctx context.Context, c *Check, o *Options, progress func(Step)) (*
 			twins = append(twins, twin)
 		}
 	}
-	out.Observed, out.Bit = honest.observed, honest.bit
+	out.Observed, out.Bit, out.Figures = honest.observed, honest.bit, honest.figures
 	out.Verdict, out.Why, out.Twins = judge(&honest, c.Twins, twins)
 	if ctx.Err() != nil {
 		out.Verdict, out.Why = NotRun, context.Cause(ctx).Error()

@@ -20,16 +20,16 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab/process"
-	"github.com/impart-im/impart/internal/lab/rows"
 )
 
-// Server is one deployment on the bench: a store and, most of the time, a process
-// that serves it. Its address stays the same over restarts.
+// Server is one node on the bench: a store and, most of the time, a process that
+// serves it. Its address stays the same over restarts.
 type Server struct {
-	b    *Bench
-	name string // on the timeline
-	dir  string // of the store
-	env  []string
+	b     *Bench
+	name  string // on the timeline
+	dir   string // where the process works
+	place *place // of the store, which other nodes may share
+	env   []string
 	// MaxFiles limits the open files of processes that are started from now on; 0: not.
 	MaxFiles uint64
 
@@ -47,9 +47,31 @@ func (b *Bench) Serve(env ...string) *Server {
 	return s
 }
 
-// NewServer is a server that has not been started. Its store is in the folder dir,
-// "" for a folder of its own.
+// NewServer is a server that has not been started, on an empty store. A store of
+// SQLite's is in the folder dir, "" for a folder of its own.
 func (b *Bench) NewServer(dir string, env ...string) *Server {
+	s := b.newServer(dir, env)
+	s.place = b.freshPlace(s.dir)
+	return s
+}
+
+// NewNode is a server that has not been started, on the store of this one, at which
+// it looks through the same place.
+func (s *Server) NewNode(env ...string) *Server {
+	node := s.b.newServer("", env)
+	node.place = s.place
+	return node
+}
+
+// Node starts another node on the store of this one.
+func (s *Server) Node(env ...string) *Server {
+	node := s.NewNode(env...)
+	node.Start()
+	return node
+}
+
+// newServer is a server without a store.
+func (b *Bench) newServer(dir string, env []string) *Server {
 	b.mu.Lock()
 	b.servers++
 	name := "server"
@@ -81,7 +103,7 @@ func (s *Server) TryStart(env ...string) error {
 	}
 	s.starts++
 	log := filepath.Join(s.b.Dir, fmt.Sprintf("%s-%d.log", s.name, s.starts))
-	all := slices.Concat([]string{"IM_LISTEN=" + listen, "IM_STORE=sqlite:" + s.Store(), "IM_LOG_FORMAT=text"}, s.env, env, s.b.Sabotage.Env)
+	all := slices.Concat([]string{"IM_LISTEN=" + listen, "IM_STORE=" + s.place.dsn(), "IM_LOG_FORMAT=text"}, s.env, env, s.b.Sabotage.Env)
 	if bug := s.b.Sabotage.Bug; bug != "" {
 		all = append(all, "IM_BUG="+string(bug))
 	}
@@ -187,43 +209,6 @@ func (s *Server) Addr() string { s.mu.Lock(); defer s.mu.Unlock(); return s.addr
 
 // URL is the base of its HTTP endpoints.
 func (s *Server) URL() string { return "http://" + s.Addr() }
-
-// Store is the path of its database file.
-func (s *Server) Store() string { return filepath.Join(s.dir, "impart.db") }
-
-// Rows opens its database file from outside, until the run ends.
-func (s *Server) Rows() *rows.DB {
-	db, err := rows.Open(s.Store())
-	s.b.Must(err)
-	s.b.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// Look does something with the database file and closes it again.
-func (s *Server) Look(f func(*rows.DB) error) {
-	db, err := rows.Open(s.Store())
-	s.b.Must(err)
-	defer db.Close()
-	s.b.Must(f(db))
-}
-
-// Number is the answer of one query to the database file.
-func (s *Server) Number(query string, args ...any) (n int64) {
-	s.Look(func(db *rows.DB) (err error) { n, err = db.Number(s.b.ctx, query, args...); return err })
-	return n
-}
-
-// Copies is how many rows hold a message of a user.
-func (s *Server) Copies(user impart.UserID, cmid impart.CMID) (n int64) {
-	s.Look(func(db *rows.DB) (err error) { n, err = db.Copies(s.b.ctx, user, cmid); return err })
-	return n
-}
-
-// Cursor is how far a device has acknowledged a conversation, as the file has it.
-func (s *Server) Cursor(user impart.UserID, device impart.DeviceID, conv impart.ConvID) (seq impart.Seq) {
-	s.Look(func(db *rows.DB) (err error) { seq, err = db.Cursor(s.b.ctx, user, device, conv); return err })
-	return seq
-}
 
 // Struck is how often a fault struck at a point, in all processes of the server.
 func (s *Server) Struck(p fault.Point) (times int) {

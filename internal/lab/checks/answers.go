@@ -96,7 +96,7 @@ func noDuplicateSeq(ctx context.Context, b *lab.Bench) {
 	n := int64(0)
 	s.Look(func(db *rows.DB) (err error) {
 		if faults, err = db.LogFaults(ctx); err == nil {
-			n, err = db.Number(ctx, "SELECT count(*) FROM events")
+			n, err = db.Total(ctx)
 		}
 		return err
 	})

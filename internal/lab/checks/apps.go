@@ -94,15 +94,15 @@ func appStory(ctx context.Context, b *lab.Bench) {
 	net.Cut(link.Reset)
 	cuts := net.Counts().Cut
 	b.Bit("links cut", cuts)
-	settled := b.Eventually(15*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= messages })
-	b.Wants(settled, "%d of %d message(s) stored", s.Number("SELECT count(*) FROM events"), messages)
+	settled := b.Eventually(15*time.Second, func() bool { return s.Total() >= messages })
+	b.Wants(settled, "%d of %d message(s) stored", s.Total(), messages)
 	if !b.Sabotaged(lab.AppInMemory.Name) { // which has nothing left to commit
 		b.Bit("commits failed", s.Struck(fault.BeforeCommit))
 	}
 	complete := settled && reader.Reaches(15*time.Second, ab, messages) && writer.Reaches(15*time.Second, ab, messages)
 	judgeApps(ctx, b, s, messages, writer, reader)
 	b.Saw("%d cut(s), %d row(s) for %d message(s), both apps complete: %v, outbox %d",
-		cuts, s.Number("SELECT count(*) FROM events"), messages, complete, writer.Outbox())
+		cuts, s.Total(), messages, complete, writer.Outbox())
 }
 
 // judgeApps compares the log with what the apps were given, which has to be all of
@@ -200,7 +200,7 @@ func rolledBackPhone(ctx context.Context, b *lab.Bench) {
 	got := b.Eventually(15*time.Second, func() bool { return len(reader.Handled(ab)) >= first+after-before })
 	again := len(reader.Handled(ab)) - first
 	b.Wants(got, "the restored phone was given %d event(s), its backup lacks %d", again, after-before)
-	epoch := s.Number("SELECT install_epoch FROM devices WHERE user_id = ?", ben)
+	epoch := s.InstallEpoch(ben, "d-1")
 	b.Wants(epoch == 2, "the install epoch is %d instead of 2", epoch)
 	reached := b.Eventually(15*time.Second, func() bool { return s.Cursor(ben, "d-1", ab) == after })
 	b.Wants(reached, "the cursor is at %d of %d in the end", s.Cursor(ben, "d-1", ab), after)
@@ -272,7 +272,7 @@ func killUnderLoad(ctx context.Context, b *lab.Bench) {
 		killed += a.Kills()
 	}
 	b.Bit("apps killed", killed)
-	stored := b.Eventually(20*time.Second, func() bool { return s.Number("SELECT count(*) FROM events") >= int64(messages) })
+	stored := b.Eventually(20*time.Second, func() bool { return s.Total() >= int64(messages) })
 	given := 0
 	for _, a := range all {
 		if stored {
@@ -281,7 +281,7 @@ func killUnderLoad(ctx context.Context, b *lab.Bench) {
 		given += len(a.Handled(ab))
 	}
 	judgeApps(ctx, b, s, messages, all...)
-	b.Saw("%d row(s) for %d message(s), %d event(s) given to %d app(s)", s.Number("SELECT count(*) FROM events"), messages, given, len(all))
+	b.Saw("%d row(s) for %d message(s), %d event(s) given to %d app(s)", s.Total(), messages, given, len(all))
 }
 
 // appKills has a sender that the lab drives, so that only the receiver is at risk.

@@ -61,7 +61,7 @@ func crash(at fault.Point, before int64) func(context.Context, *lab.Bench) {
 		b.Wants(!replied && failed != nil, "a reply came although the server halted: %v", failed)
 		between := s.Copies(ana, message.CMID)
 		b.Wants(between == before, "%d row(s) after the crash instead of %d", between, before)
-		seq := s.Number("SELECT seq FROM events WHERE sender = ? AND cmid = ?", ana, message.CMID)
+		seq := s.Place(ana, message.CMID)
 
 		s.Start()
 		box, err = openOutbox(path) // the client is a new process
@@ -73,7 +73,7 @@ func crash(at fault.Point, before int64) func(context.Context, *lab.Bench) {
 			b.Must(err)
 			dup = sent.Dup
 			b.Wants(dup == (before == 1), "the resend was answered dup=%v", dup)
-			b.Wants(before == 0 || int64(sent.Seq) == seq, "the resend got seq %d, the row has %d", sent.Seq, seq)
+			b.Wants(before == 0 || sent.Seq == seq, "the resend got seq %d, the row has %d", sent.Seq, seq)
 			b.Must(box.settle(i.CMID))
 		}
 		after := s.Copies(ana, message.CMID)

@@ -60,14 +60,14 @@ func lostReply(ctx context.Context, b *lab.Bench) {
 	_, err := phone.SendWithin(replyTimeout, ab, "m-1", "hi")
 	b.Bit("replies lost", s.Struck(fault.ReplySend))
 	b.Wants(err != nil, "the first attempt was answered although its reply was lost")
-	seq := s.Number("SELECT seq FROM events WHERE sender = ?", ana)
+	seq := s.Place(ana, "m-1")
 	cmid := impart.CMID("m-1")
 	if b.Sabotaged(freshCMID.Name) {
 		cmid = "m-1-again"
 	}
 	sent := phone.MustSend(ab, cmid, "hi")
-	n := s.Number("SELECT count(*) FROM events WHERE sender = ?", ana)
-	b.Wants(sent.Dup && int64(sent.Seq) == seq, "the resend got dup=%v and seq %d, the row has seq %d", sent.Dup, sent.Seq, seq)
+	n := s.Sent(ana)
+	b.Wants(sent.Dup && sent.Seq == seq, "the resend got dup=%v and seq %d, the row has seq %d", sent.Dup, sent.Seq, seq)
 	b.Wants(n == 1, "%d row(s) instead of 1", n)
 	first := "no reply"
 	if err == nil {

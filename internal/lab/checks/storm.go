@@ -70,7 +70,7 @@ func retryStorm(ctx context.Context, b *lab.Bench) {
 		b.Wants(first == 1, "%d of %d answer(s) to %s with dup=false, which says that it was stored anew", first, len(answers[user]), user)
 	}
 	b.Wants(wrong == 0, "%d answer(s) with another message than the first one", wrong)
-	n := s.Number("SELECT count(*) FROM events")
+	n := s.Total()
 	b.Wants(n == users, "%d row(s) for %d message(s)", n, users)
 	b.Saw("%d answer(s) to %d message(s), %d row(s), %d answer(s) with another message", len(phones)*times, users, n, wrong)
 }
@@ -107,7 +107,7 @@ func pausedServer(ctx context.Context, b *lab.Bench) {
 	b.Bit("attempts without a reply in time", late)
 	complete := b.Eventually(5*time.Second, func() bool { return other.Count(isPush) >= messages || hintedTo(other, messages+1) })
 	page := other.Sync(ab, 0)
-	n := s.Number("SELECT count(*) FROM events")
+	n := s.Total()
 	b.Wants(n == messages+1, "%d row(s) for %d message(s)", n, messages+1)
 	b.Wants(complete && len(page.Events) == messages+1, "the receiver has %d of %d message(s)", len(page.Events), messages+1)
 	checkLog(ctx, b, s)

@@ -37,7 +37,7 @@ func file(t *testing.T, statements string) (path string, writer *sql.DB) {
 
 func open(t *testing.T, path string) *DB {
 	t.Helper()
-	d, err := Open(path)
+	d, err := Open("sqlite:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +101,11 @@ func TestANumberOfNothingIsZero(t *testing.T) {
 	path, _ := file(t, "")
 	d := open(t, path)
 	for _, query := range []string{"SELECT seq FROM events WHERE cmid = 'gone'", "SELECT max(seq) FROM events WHERE cmid = 'gone'"} {
-		if n, err := d.Number(t.Context(), query); n != 0 || err != nil {
+		if n, err := d.number(t.Context(), query); n != 0 || err != nil {
 			t.Errorf("%s: %d, %v", query, n, err)
 		}
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "gone.db")); err == nil {
+	if _, err := Open("sqlite:" + filepath.Join(t.TempDir(), "gone.db")); err == nil {
 		t.Error("a file that is not there can be opened")
 	}
 }

@@ -1,0 +1,226 @@
+package lab
+
+import (
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/impart-im/impart/internal/lab/postgres"
+)
+
+// databaseName is the one database of a [Database].
+const databaseName = "impart"
+
+// Database is a PostgreSQL server of a check's own, which it may stop, kill, freeze
+// and replace by a standby. What is done to it is on the timeline.
+type Database struct {
+	b     *Bench
+	name  string // on the timeline, and as a standby
+	place *place
+
+	mu      sync.Mutex // guards what follows
+	current *postgres.Server
+	hosts   []string // where servers look for it
+}
+
+// Database starts a server with these settings beyond the usual ones, and those of
+// the sabotage.
+func (b *Bench) Database(settings map[string]string) *Database { return b.database("", settings) }
+
+func (b *Bench) database(dir string, settings map[string]string) *Database {
+	all := maps.Clone(settings)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, b.Sabotage.Settings)
+	server, err := postgres.Start(b.ctx, postgres.Options{Dir: dir, Settings: all, Synced: dir != ""})
+	b.mustPostgres(err)
+	b.Cleanup(func() { _ = server.Close() }) // what there is to find was found
+	b.Must(server.CreateDatabase(b.ctx, databaseName))
+	d := b.adopt("database", server)
+	b.Note(d.name, "started", "%s", settingsText(all))
+	return d
+}
+
+// adopt makes a server known to the bench.
+func (b *Bench) adopt(name string, server *postgres.Server) *Database {
+	d := &Database{b: b, name: name, current: server, hosts: []string{server.Addr()}}
+	d.place = &place{dsn: d.dsn, look: func() string { return d.Server().AdminDSN(databaseName) }}
+	b.Cleanup(d.place.close)
+	return d
+}
+
+func settingsText(settings map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		parts = append(parts, name+"="+settings[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// DatabaseOn is [Bench.Database] with its data on a disk that can lose power.
+func (b *Bench) DatabaseOn(disk *Disk, settings map[string]string) *Database {
+	return b.database(filepath.Join(disk.Dir(), "postgres"), settings)
+}
+
+// Server is the PostgreSQL server that rows are looked at in.
+func (d *Database) Server() *postgres.Server {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.current
+}
+
+// dsn is the address for nodes: all hosts, of which the one that takes writes counts.
+func (d *Database) dsn() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.hosts) == 1 {
+		return d.current.DSNAt(d.hosts[0], databaseName)
+	}
+	u, err := url.Parse(d.current.DSN(databaseName))
+	d.b.Must(err)
+	query := u.Query()
+	query.Set("target_session_attrs", "read-write")
+	query.Set("connect_timeout", "2")
+	u.Host, u.RawQuery = strings.Join(d.hosts, ","), query.Encode()
+	return u.String()
+}
+
+// At lets servers that are started from now on look for it at these addresses.
+func (d *Database) At(hosts ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hosts = hosts
+}
+
+// NewNode is a server on this database that has not been started.
+func (d *Database) NewNode(env ...string) *Server {
+	s := d.b.newServer("", env)
+	s.place = d.place
+	return s
+}
+
+// NewNodeAt is NewNode that finds the database at another address alone, as of a
+// [Database.Link]. Rows are looked at past it.
+func (d *Database) NewNodeAt(addr string, env ...string) *Server {
+	s := d.b.newServer("", env)
+	s.place = &place{dsn: func() string { return d.Server().DSNAt(addr, databaseName) }, look: d.place.look}
+	d.b.Cleanup(s.place.close)
+	return s
+}
+
+// Node starts a server on this database.
+func (d *Database) Node(env ...string) *Server {
+	s := d.NewNode(env...)
+	s.Start()
+	return s
+}
+
+// Stop stops it without a checkpoint, in its clients' midst (immediate).
+func (d *Database) Stop() {
+	d.b.Must(d.Server().Stop(d.b.ctx, postgres.Immediate))
+	d.b.Note(d.name, "stopped", "immediate: no checkpoint, the next start recovers")
+}
+
+// Kill kills all its processes (SIGKILL).
+func (d *Database) Kill() {
+	d.b.Must(d.Server().Kill())
+	d.b.Note(d.name, "killed", "SIGKILL, all processes")
+}
+
+// Start starts it again and waits until it has recovered.
+func (d *Database) Start() {
+	began := time.Now()
+	d.b.Must(d.Server().Start(d.b.ctx))
+	d.b.Note(d.name, "started", "after %d ms", time.Since(began).Milliseconds())
+}
+
+// TryStart is Start for a database that may not come back.
+func (d *Database) TryStart() error {
+	err := d.Server().Start(d.b.ctx)
+	if err != nil {
+		d.b.Note(d.name, "failed", "%s", clip(err.Error()))
+		return err
+	}
+	d.b.Note(d.name, "started", "")
+	return nil
+}
+
+// Pause freezes all its processes (SIGSTOP).
+func (d *Database) Pause() {
+	d.b.Must(d.Server().Pause())
+	d.b.Note(d.name, "paused", "SIGSTOP, all processes")
+}
+
+// Resume lets a frozen one go on.
+func (d *Database) Resume() {
+	d.b.Must(d.Server().Resume())
+	d.b.Note(d.name, "resumed", "SIGCONT")
+}
+
+// Terminate ends the sessions whose application_name is like the pattern, and gives
+// how many.
+func (d *Database) Terminate(application string) int {
+	n, err := d.Server().Terminate(d.b.ctx, databaseName, application)
+	d.b.Must(err)
+	d.b.Note(d.name, "cut", "%d session(s) of %s ended", n, application)
+	return n
+}
+
+// Standby makes a streaming standby of it, which nodes that are started from now on
+// know of too.
+func (d *Database) Standby(name string) *Database {
+	server, err := d.Server().Standby(d.b.ctx, name, postgres.Options{})
+	d.b.Must(err)
+	d.b.Cleanup(func() { _ = server.Close() })
+	d.mu.Lock()
+	d.hosts = append(d.hosts, server.Addr())
+	d.mu.Unlock()
+	d.b.Note(name, "started", "a standby of %s", d.name)
+	return d.b.adopt(name, server)
+}
+
+// Synchronous makes every commit wait for one of these standbys; for none without.
+func (d *Database) Synchronous(standbys ...*Database) {
+	var names []string
+	for _, s := range standbys {
+		names = append(names, s.name)
+	}
+	d.b.Must(d.Server().Synchronous(d.b.ctx, names...))
+	d.b.Note(d.name, "set", "synchronous_standby_names: %s", strings.Join(names, ", "))
+}
+
+// Promote makes a standby the primary, and the database in which rows are looked at.
+func (d *Database) Promote(standby *Database) {
+	began := time.Now()
+	d.b.Must(standby.Server().Promote(d.b.ctx))
+	d.b.Note(standby.name, "promoted", "after %d ms", time.Since(began).Milliseconds())
+	d.mu.Lock()
+	d.current = standby.Server()
+	d.mu.Unlock()
+}
+
+// Ask is the answer to a query of the database's own views, as superuser.
+func (d *Database) Ask(query string) int64 {
+	n, err := postgres.Ask[int64](d.b.ctx, d.Server(), databaseName, query)
+	d.b.Must(err)
+	return n
+}
+
+// Caught waits until a standby streams all of it.
+func (d *Database) Caught(within time.Duration, standby *Database) bool {
+	return d.b.Eventually(within, func() bool {
+		n, err := postgres.Ask[int64](d.b.ctx, d.Server(), databaseName,
+			"SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND state = 'streaming' AND flush_lsn >= pg_current_wal_flush_lsn()", standby.name)
+		return err == nil && n == 1
+	})
+}
+
+// Link puts a network between nodes and the database: see [Database.NewNodeAt].
+func (d *Database) Link() *Net {
+	return d.b.linkTo("link to the "+d.name, func() string { return d.Server().Addr() })
+}
