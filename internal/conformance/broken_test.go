@@ -93,6 +93,7 @@ var noticedBy = map[memstore.Break]string{
 	memstore.BreakConvsPage:        "convs/the list is paged by id",
 	memstore.BreakIncarnation:      "life/the incarnation outlives a restart",
 	memstore.BreakSettings:         "life/the store answers for its health and settings",
+	memstore.BreakHalt:             "failover/in a history that was not accepted nothing is written or read",
 	memstore.BreakCloseWaits:       "life/closing finishes what is under way",
 }
 

@@ -31,6 +31,11 @@ type Subject struct {
 	// back. after runs between the COMMIT and the answer; its error is to the store a
 	// commit whose outcome it was not told.
 	OnCommit func(before, after func() error)
+	// Replace puts another history in the place of the one that was accepted, as a
+	// promoted standby is: all that has committed is there.
+	Replace func(t *testing.T)
+	// Second opens the store of another node, on the same data, which the story closes.
+	Second func(t *testing.T) store.Store
 }
 
 // story is one subtest.
@@ -60,6 +65,7 @@ func topics() []topic {
 		{"cursors", cursorStories},
 		{"install", installStories},
 		{"epoch", epochStories},
+		{"failover", failoverStories},
 		{"lagging", laggingStories},
 		{"convs", convStories},
 		{"report", reportStories},

@@ -19,10 +19,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func open(opts memstore.Options) func(*testing.T) conformance.Subject {
 	return func(*testing.T) conformance.Subject {
 		s := memstore.New(opts)
+		var nodes []*memstore.Store
 		return conformance.Subject{
 			Store:       s,
 			DedupWrites: s.DedupWrites,
 			OnCommit:    s.OnCommit,
+			Replace: func(*testing.T) {
+				standby := s.Standby()
+				standby.Promote()
+				for _, node := range append(nodes, s) {
+					node.Reach(standby)
+				}
+			},
+			Second: func(*testing.T) store.Store {
+				n := s.Node()
+				nodes = append(nodes, n)
+				return n
+			},
 			Reopen: func(t *testing.T) store.Store {
 				if err := s.Close(); err != nil {
 					t.Fatal(err)

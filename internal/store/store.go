@@ -29,6 +29,7 @@ type Store interface {
 	Cursors
 	Directory
 	Upkeep
+	Failover
 }
 
 // Log keeps the events.
@@ -302,20 +303,6 @@ type Upkeep interface {
 	// RaiseEpoch sets the epoch to max(old + 1, now). Cursors of the older epoch
 	// stop counting at once.
 	RaiseEpoch(ctx context.Context, now impart.Millis) (impart.Epoch, error)
-	// Halted reports that the database has another history than the one that was
-	// accepted (D18): another server answers, a standby was promoted, a backup was put
-	// back. now is what was met. Until that has been judged every write gets
-	// UNAVAILABLE; reads go on. The store looks again with each write, so that a halt
-	// ends by itself when somebody else has judged, or when the accepted history is
-	// back.
-	Halted() (was, now Meta, halted bool)
-	// Judge accepts the history that the database has now, for all nodes: it writes
-	// the new incarnation, and raises the epoch as RaiseEpoch does unless keepEpoch is
-	// given, which is for who has made sure that nothing acknowledged is missing. Whoever
-	// judges first decides; later ones get what was decided. An epoch that is lower than
-	// one that this node has seen is raised whatever keepEpoch says. A store that is not
-	// halted changes nothing. The answer is what counts afterwards.
-	Judge(ctx context.Context, keepEpoch bool, now impart.Millis) (Meta, error)
 	// Retain removes at most limit events that are older than before, from the old
 	// end of their conversations, and raises floor in the same transaction.
 	Retain(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error)

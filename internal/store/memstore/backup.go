@@ -10,13 +10,16 @@ import (
 // Backup is a store on a copy of what has committed by now. Like one that has
 // crashed it does nothing until [Store.Reopen].
 func (s *Store) Backup() *Store {
-	s.disk.mu.Lock()
-	copied := &disk{state: s.disk.state.clone()}
-	s.disk.mu.Unlock()
-	b := open(Options{Now: s.now}, copied)
+	b := open(Options{Now: s.now}, s.on().copied())
 	maps.Copy(b.breaks, s.breaks)
 	b.Crash()
 	return b
+}
+
+func (d *disk) copied() *disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return &disk{server: d.server, timeline: d.timeline, state: d.state.clone()}
 }
 
 // clone copies everything that a later transaction could change.
@@ -24,6 +27,7 @@ func (st *state) clone() state {
 	out := *st
 	out.users, out.devices, out.dedup = cloneRows(st.users), cloneRows(st.devices), cloneRows(st.dedup)
 	out.cursors, out.reads = cloneRows(st.cursors), cloneRows(st.reads)
+	out.nodes, out.verdicts = cloneRows(st.nodes), cloneRows(st.verdicts)
 	out.convs = cloneRows(st.convs)
 	out.hidden = map[*impart.Event]bool{}
 	for _, c := range out.convs {

@@ -94,6 +94,7 @@ const (
 	BreakIncarnation      Break = "incarnation"          // each opening is another incarnation
 	BreakSettings         Break = "settings"             // no setting is told
 	BreakCloseWaits       Break = "close-waits"          // closing does not wait for what is under way
+	BreakHalt             Break = "halt"                 // another history is taken for the accepted one
 )
 
 // Breaks lists every switch.
@@ -110,7 +111,7 @@ func Breaks() []Break {
 		BreakFloor, BreakLaggingOrder, BreakUnread, BreakConvLast, BreakReport, BreakWrittenSince,
 		BreakRetainBound, BreakRetainDedup, BreakDedupRecalled, BreakDedupEvents, BreakTimePrecision,
 		BreakTextFold, BreakReopen, BreakClose,
-		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits,
+		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits, BreakHalt,
 	}
 }
 
@@ -134,17 +135,19 @@ func (s *Store) leak(apply func(*state)) {
 	if !s.breaks[BreakRollbackSeq] && !s.breaks[BreakRollbackDedup] {
 		return
 	}
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	s.disk.state.leakInto(apply, s.breaks[BreakRollbackDedup])
+	d := s.on()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.state.leakInto(apply, s.breaks[BreakRollbackDedup])
 }
 
 // giveUp is what such a store leaves of a transaction that never began.
 func (s *Store) giveUp(apply func(*state)) {
 	if s.breaks[BreakGivenUp] {
-		s.disk.mu.Lock()
-		defer s.disk.mu.Unlock()
-		s.disk.state.leakInto(apply, true)
+		d := s.on()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.state.leakInto(apply, true)
 	}
 }
 
@@ -214,8 +217,9 @@ func (s *Store) coarsen(ev *impart.Event) {
 // transaction before it has committed, or with early visibility another writer
 // goes ahead and its events, with higher seqs, are visible first.
 func (s *Store) applyEarly(apply func(*state)) error {
-	s.disk.mu.Lock()
-	st := &s.disk.state
+	d := s.on()
+	d.mu.Lock()
+	st := &d.state
 	before := map[*impart.Event]bool{}
 	for _, c := range st.convs {
 		for _, ev := range c.log {
@@ -232,7 +236,7 @@ func (s *Store) applyEarly(apply func(*state)) error {
 			}
 		}
 	}
-	s.disk.mu.Unlock()
+	d.mu.Unlock()
 
 	if s.breaks[BreakEarlyVisibility] {
 		s.turn <- struct{}{}
@@ -240,8 +244,8 @@ func (s *Store) applyEarly(apply func(*state)) error {
 	}
 	err := s.run(&s.before)
 
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, ev := range added {
 		delete(st.hidden, ev)
 	}

@@ -117,12 +117,17 @@ func (s *Store) transact(jobs []*job) error {
 // commit applies the transaction, unless the plug was pulled or another store
 // has the disk by now.
 func (s *Store) commit(apply func(*state)) error {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	if s.crashed.Load() || s.disk.life != s.life {
+	d := s.on()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.crashed.Load() || d.life != s.life.Load() {
 		return errCrashed
 	}
-	apply(&s.disk.state)
+	if err := s.meet(d); err != nil {
+		return err
+	}
+	apply(&d.state)
+	s.saw(d)
 	return nil
 }
 

@@ -32,8 +32,8 @@ type Options struct {
 type Store struct {
 	now    func() impart.Millis
 	breaks map[Break]bool
-	disk   *disk
-	life   int64 // the disk's life that this store belongs to
+	disk   atomic.Pointer[disk]
+	life   atomic.Int64 // the disk's life that this store belongs to
 
 	turn    chan struct{} // holds one token: whose turn it is to write
 	closing chan struct{} // closed when the store takes nothing more
@@ -45,6 +45,8 @@ type Store struct {
 	mu      sync.Mutex // guards what follows
 	waiting []*job     // who shares the next commit, in order of arrival
 
+	known knowledge
+
 	commits, items, dups, reads, slowest atomic.Int64
 }
 
@@ -52,9 +54,11 @@ var _ store.Store = (*Store)(nil)
 
 // disk is what outlives a store: committed state, and nothing else.
 type disk struct {
-	mu    sync.Mutex
-	life  int64 // raised by each Reopen, so that a crashed store cannot write any more
-	state state
+	mu       sync.Mutex
+	life     int64 // raised by each Reopen, so that a crashed store cannot write any more
+	server   string
+	timeline int // rises with each promotion
+	state    state
 }
 
 // errCrashed is no refusal: whoever gets it does not know the outcome.
@@ -65,7 +69,7 @@ func New(opts Options) *Store {
 	if opts.Incarnation == "" {
 		opts.Incarnation = "memory"
 	}
-	return open(opts, &disk{state: newState(opts.Incarnation)})
+	return open(opts, &disk{server: opts.Incarnation, timeline: 1, state: newState(opts.Incarnation)})
 }
 
 func open(opts Options, d *disk) *Store {
@@ -75,10 +79,15 @@ func open(opts Options, d *disk) *Store {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.life++
-	s := &Store{
-		now: opts.Now, breaks: map[Break]bool{}, disk: d, life: d.life,
-		turn: make(chan struct{}, 1), closing: make(chan struct{}),
-	}
+	return attach(opts, d)
+}
+
+// attach makes a store on a disk, in its present life.
+func attach(opts Options, d *disk) *Store {
+	s := &Store{now: opts.Now, breaks: map[Break]bool{}, turn: make(chan struct{}, 1), closing: make(chan struct{})}
+	s.disk.Store(d)
+	s.life.Store(d.life)
+	s.known.open(d)
 	for _, b := range opts.Breaks {
 		s.breaks[b] = true
 	}
@@ -107,8 +116,9 @@ func (s *Store) OnCommit(before, after func() error) {
 // disk, whatever is under way never commits and its outcome is unknown to the
 // caller, and every later call fails. Go on with [Store.Reopen].
 func (s *Store) Crash() {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
+	d := s.on()
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	s.crashed.Store(true)
 	s.once.Do(func() { close(s.closing) })
 }
@@ -120,21 +130,24 @@ func (s *Store) Reopen() *Store {
 	for b := range s.breaks {
 		opts.Breaks = append(opts.Breaks, b)
 	}
+	d := s.on()
 	if s.breaks[BreakReopen] {
-		clear(s.disk.state.reads)
+		clear(d.state.reads)
 	}
 	if s.breaks[BreakIncarnation] {
-		s.disk.state.incarnation += "'"
+		d.server += "'"
+		d.state.incarnation = d.name()
 	}
-	return open(opts, s.disk)
+	return open(opts, d)
 }
 
 // DedupWrites says how often the dedup row of (user, cmid) was written; 0
 // without one. It shows that a duplicate changed its row.
 func (s *Store) DedupWrites(user impart.UserID, cmid impart.CMID) (int64, error) {
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
-	if row := s.disk.state.dedup[s.messageKey(user, cmid)]; row != nil {
+	d := s.on()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if row := d.state.dedup[s.messageKey(user, cmid)]; row != nil {
 		return row.seen, nil
 	}
 	return 0, nil
@@ -148,10 +161,14 @@ func (s *Store) read(ctx context.Context, look func(*state)) error {
 	if err := s.closed(); err != nil {
 		return err
 	}
-	s.disk.mu.Lock()
-	defer s.disk.mu.Unlock()
+	d := s.on()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := s.meet(d); err != nil {
+		return err
+	}
 	s.reads.Add(1)
-	look(&s.disk.state)
+	look(&d.state)
 	return nil
 }
 

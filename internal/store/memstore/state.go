@@ -9,13 +9,17 @@ import (
 // state is everything that is committed. Only [disk].mu guards it.
 type state struct {
 	epoch       impart.Epoch
-	incarnation string
+	incarnation string // what was accepted last; [disk].name unless that is to be judged
+	judged      int64  // rises with each acceptance
+	nodes       map[string]*node
+	verdicts    map[string]*verdict // by change and node
 	users       map[impart.UserID]*impart.UserInfo
 	devices     map[deviceKey]*device
 	convs       map[impart.ConvID]*conversation
 	dedup       map[messageKey]*dedup
 	cursors     map[cursorKey]*cursor
 	reads       map[readKey]*read
+	replicated  bool // commits wait for a standby
 	// cleaned says that dedup rows have been removed, so that events may have to decide.
 	cleaned bool
 	// hidden are events that only a broken store has: in the log and not readable.
@@ -31,7 +35,8 @@ func newState(incarnation string) state {
 		dedup:   map[messageKey]*dedup{},
 		cursors: map[cursorKey]*cursor{},
 		reads:   map[readKey]*read{},
-		hidden:  map[*impart.Event]bool{},
+		nodes:   map[string]*node{}, verdicts: map[string]*verdict{},
+		hidden: map[*impart.Event]bool{},
 	}
 }
 

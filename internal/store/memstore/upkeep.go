@@ -3,6 +3,7 @@ package memstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/impart-im/impart"
@@ -24,14 +25,6 @@ func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (epoch impart
 		epoch = st.epoch
 	})
 	return epoch, err
-}
-
-// Halted implements [store.Upkeep]: nobody can replace what is in memory.
-func (s *Store) Halted() (was, now store.Meta, halted bool) { return store.Meta{}, store.Meta{}, false }
-
-// Judge implements [store.Upkeep].
-func (s *Store) Judge(ctx context.Context, _ bool, _ impart.Millis) (store.Meta, error) {
-	return s.Meta(ctx)
 }
 
 // Retain implements [store.Upkeep].
@@ -82,7 +75,7 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 
 // Settings implements [store.Upkeep].
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
-	if err := s.read(ctx, func(*state) {}); err != nil {
+	if err := errors.Join(ctx.Err(), s.closed()); err != nil {
 		return nil, err
 	}
 	if s.breaks[BreakSettings] {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
-	"github.com/impart-im/impart/internal/store"
 )
 
 // read implements [engine].
@@ -92,11 +91,3 @@ func (d *dialect) idle(*writer) {
 func (d *dialect) window(_ context.Context, since impart.Millis) (now, from impart.Millis, err error) {
 	return d.s.now(), since, nil
 }
-
-// halted implements [engine]: the file is locked, nobody can replace it.
-func (*dialect) halted() (was, now store.Meta, halted bool) {
-	return store.Meta{}, store.Meta{}, false
-}
-
-// judge implements [engine].
-func (*dialect) judge(context.Context, bool, impart.Millis) error { return nil }

@@ -26,9 +26,7 @@ type engine interface {
 	// window is the clock as [store.Log.Written] wants it, and since moved back as far
 	// as that clock was set back since the last time.
 	window(ctx context.Context, since impart.Millis) (now, from impart.Millis, err error)
-	// halted and judge are for [store.Upkeep].
-	halted() (was, now store.Meta, halted bool)
-	judge(ctx context.Context, keepEpoch bool, now impart.Millis) error
+	failover
 	// settings reports what D1 and D6 rest on.
 	settings(s session) ([]store.Setting, error)
 	// close ends everything that open started.
@@ -37,6 +35,7 @@ type engine interface {
 
 // dialect is SQLite's engine.
 type dialect struct {
+	alone
 	s *Store
 	// writer has one connection, readers several; both are pools of [conn].
 	writer, readers *sql.DB

@@ -1,17 +1,14 @@
 package sqlstore
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
 )
-
-// haltedPause is how long a halted store waits at least before it looks again
-// whether somebody has judged.
-const haltedPause = 250 * time.Millisecond
 
 // history is what a database says of its own past.
 type history struct {
@@ -25,17 +22,16 @@ type history struct {
 // written to one that is another than was accepted (D18).
 //
 // An incarnation is named "system/timeline" after what the server says of itself,
-// with "/place" after it where a backup was put back that kept both. What was
-// accepted stands in the row of meta, with a number that rises: a node that finds a
-// higher number there learns that another node has judged.
+// with the number of the judgement after it where a backup was put back that kept
+// both. What was accepted stands in the row of meta, with that number, which rises:
+// a node that finds a higher one there learns that another node has judged.
 type identity struct {
 	mu      sync.Mutex // guards what follows
 	has     history
 	durable int64 // a place in the log that is on the disk, with a commit after it that was acknowledged
 	adopted int64 // rises when has becomes another
-	halted  bool
-	met     history // what was met instead; its incarnation as accepting it would name it
-	tried   time.Time
+	newest  int64 // the highest timeline of this system that was met
+	halt    *store.Halt
 }
 
 // physical is the part of an incarnation's name that the server gives.
@@ -43,6 +39,16 @@ func physical(incarnation string) string {
 	parts := strings.SplitN(incarnation, "/", 3)
 	return strings.Join(parts[:min(2, len(parts))], "/")
 }
+
+// timelineOf takes a server's name apart.
+func timelineOf(server string) (system string, timeline int64) {
+	system, line, _ := strings.Cut(server, "/")
+	timeline, _ = strconv.ParseInt(line, 16, 64)
+	return system, timeline
+}
+
+// changeOf names a change that nobody has judged: on every node alike.
+func changeOf(server string, row history) string { return fmt.Sprintf("%s#%d", server, row.judged) }
 
 // accepted is what was known when somebody went to look.
 type accepted struct {
@@ -58,67 +64,103 @@ func (d *identity) before() accepted {
 	return accepted{d.has, d.durable, d.adopted}
 }
 
-// meet judges a new connection by the server's own name, where its log ends, and
-// its row of meta. It returns UNAVAILABLE for a server that nobody has accepted.
+// meet compares a server's own name, where its log ends, and its row of meta with
+// what was accepted. It returns UNAVAILABLE for anything else, and halts.
 func (d *identity) meet(was accepted, server string, end int64, row history) (adopted int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if adopted, ok := d.fits(was, server, row); ok && (adopted != was.adopted || end >= was.durable && row.epoch >= was.epoch) {
-		d.halted = false
-		return adopted, nil
+	halt, err := d.compare(was, server, end, row)
+	if halt != nil {
+		d.halt = halt
+	} else if err != nil {
+		return 0, err
 	}
-	d.halted, d.met = true, row
-	d.met.incarnation = server
-	if server == physical(d.has.incarnation) {
-		d.met.incarnation = server + "/" + time.Now().UTC().Format("20060102T150405.000")
+	if d.halt != nil {
+		return 0, haltedError(d.halt)
 	}
-	return 0, d.refusal()
+	return d.adopted, nil
+}
+
+// look is meet for who asks whether a halt is over: it is when what was accepted is
+// there again, and nothing newer was met.
+func (d *identity) look(was accepted, server string, end int64, row history) (*store.Halt, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	halt, err := d.compare(was, server, end, row)
+	if halt != nil || err == nil {
+		d.halt = halt
+		return halt, nil
+	}
+	return d.halt, err
 }
 
 // still judges a transaction by the row of meta that it read on a connection that
 // was met before.
 func (d *identity) still(was accepted, server string, row history) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.fits(was, server, row); !ok {
-		d.halted, d.met = true, row
-		d.met.incarnation = server
-		return d.refusal()
-	}
-	return nil
+	_, err := d.meet(was, server, was.durable, row)
+	return err
 }
 
-// fits reports whether the row is the accepted one, or one that another node has
-// accepted since, which counts from now on.
-func (d *identity) fits(was accepted, server string, row history) (adopted int64, ok bool) {
-	switch {
-	case physical(row.incarnation) != server:
-		return 0, false
-	case row.judged == was.judged && row.incarnation == was.incarnation:
-		return was.adopted, true
-	case row.judged > d.has.judged:
-		d.has, d.durable = row, 0
-		d.adopted++
-		return d.adopted, true
-	case row.judged == d.has.judged && row.incarnation == d.has.incarnation:
-		return d.adopted, true
+// compare is nil for what was accepted, and else a reason to halt. It is an error
+// where an answer is older than what is known by now, and for a server that is an
+// older primary: the newer one may be back at any moment.
+func (d *identity) compare(was accepted, server string, end int64, row history) (*store.Halt, error) {
+	system, timeline := timelineOf(server)
+	if own, _ := timelineOf(d.has.incarnation); system == own {
+		if timeline < d.newest {
+			return nil, impart.Errorf(impart.Unavailable,
+				"the server is on timeline %d, and timeline %d of it was met: an older primary is not gone back to", timeline, d.newest)
+		}
+		d.newest = timeline
 	}
-	return 0, false
+	mine := physical(row.incarnation) == server
+	same := mine && row.judged == d.has.judged && row.incarnation == d.has.incarnation
+	if was.adopted != d.adopted && !same {
+		return nil, errAgain
+	}
+	behind := was.adopted == d.adopted && (end < was.durable || row.epoch < was.epoch)
+	if same && !behind {
+		return nil, nil
+	}
+	halt := &store.Halt{
+		Was:    store.Meta{Epoch: d.has.epoch, Incarnation: d.has.incarnation},
+		Now:    store.Meta{Epoch: row.epoch, Incarnation: server},
+		Change: changeOf(server, row), Judged: mine && row.judged > d.has.judged, Behind: behind,
+	}
+	if d.halt != nil && d.halt.Change == halt.Change {
+		halt.Behind = halt.Behind || d.halt.Behind // its log grows
+	}
+	return halt, nil
 }
 
 // open is the first meeting: what stands in the row is taken for what was accepted.
 func (d *identity) open(row history) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	_, d.newest = timelineOf(physical(row.incarnation))
 	d.has = row
 	d.adopted++
 }
 
-// acknowledged notes how far the log had come before a commit that succeeded.
-func (d *identity) acknowledged(place int64, epoch impart.Epoch) {
+// adopt goes on with what was judged.
+func (d *identity) adopt(row history) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.durable, d.has.epoch = max(d.durable, place), max(d.has.epoch, epoch)
+	system, timeline := timelineOf(physical(row.incarnation))
+	if own, _ := timelineOf(d.has.incarnation); system != own || timeline > d.newest {
+		d.newest = timeline
+	}
+	d.has, d.durable, d.halt = row, 0, nil
+	d.adopted++
+}
+
+// acknowledged notes how far the log had come before a commit that succeeded.
+func (d *identity) acknowledged(was accepted, place int64, epoch impart.Epoch) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if was.adopted == d.adopted {
+		d.durable, d.has.epoch = max(d.durable, place), max(d.has.epoch, epoch)
+	}
 }
 
 // current reports whether a connection was checked against what is accepted now.
@@ -128,49 +170,26 @@ func (d *identity) current(adopted int64) bool {
 	return adopted == d.adopted
 }
 
-// mayTry is nil when a write may look for a connection: always, but seldom while
-// the store is halted.
-func (d *identity) mayTry(now time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.halted && now.Sub(d.tried) < haltedPause {
-		return d.refusal()
-	}
-	d.tried = now
-	return nil
-}
-
-// is reports a halt.
-func (d *identity) is() (was, now store.Meta, halted bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.halted {
-		return store.Meta{}, store.Meta{}, false
-	}
-	return store.Meta{Epoch: d.has.epoch, Incarnation: d.has.incarnation}, store.Meta{Epoch: d.met.epoch, Incarnation: d.met.incarnation}, true
-}
-
+// refusal is UNAVAILABLE while the store is halted.
 func (d *identity) refusal() error {
-	return impart.Errorf(impart.Unavailable, "the database's history is %s and was %s: nothing is written until that has been judged",
-		d.met.incarnation, d.has.incarnation)
-}
-
-// accept is the row after the incarnation that was met has been judged.
-func (d *identity) accept(server string, row history, keepEpoch bool, now impart.Millis) (history, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if physical(row.incarnation) == server && row.judged > d.has.judged {
-		return row, false // somebody was first
+	if d.halt == nil {
+		return nil
 	}
-	if !d.halted {
-		return row, false
-	}
-	out := history{incarnation: d.met.incarnation, judged: max(row.judged+1, d.has.judged+1, int64(now)), epoch: row.epoch}
-	if physical(out.incarnation) != server {
-		out.incarnation = server
-	}
-	if !keepEpoch || d.has.epoch > row.epoch {
-		out.epoch = max(row.epoch+1, d.has.epoch+1, impart.Epoch(now))
-	}
-	return out, true
+	return haltedError(d.halt)
+}
+
+// halted is the change that waits for its judgement, or nil.
+func (d *identity) halted() *store.Halt {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.halt
+}
+
+func haltedError(h *store.Halt) error {
+	err := impart.Errorf(impart.Unavailable, "the database's history is %s and was %s: nothing is written or read until that has been judged",
+		h.Now.Incarnation, h.Was.Incarnation)
+	err.RetryAfter = store.HaltedRetry
+	return err
 }

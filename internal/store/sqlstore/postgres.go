@@ -75,7 +75,7 @@ func openPostgres(ctx context.Context, dsn string, s *Store) (_ *pgEngine, err e
 	if p.writers, err = p.pool(ctx, cfg, conns-conns/2, p.check); err != nil {
 		return nil, err
 	}
-	if p.readers, err = p.pool(ctx, cfg, conns/2, p.checkReader); err != nil {
+	if p.readers, err = p.pool(ctx, cfg, conns/2, p.check); err != nil {
 		p.writers.Close()
 		return nil, err
 	}
@@ -168,16 +168,6 @@ func (p *pgEngine) check(ctx context.Context, conn *pgconn.PgConn) error {
 	return err
 }
 
-// checkReader is check; while the store is halted, reads go on.
-func (p *pgEngine) checkReader(ctx context.Context, conn *pgconn.PgConn) error {
-	if _, _, halted := p.identity.is(); halted {
-		link := p.link(conn, "")
-		link.adopted = p.identity.before().adopted
-		return nil
-	}
-	return p.check(ctx, conn)
-}
-
 func (p *pgEngine) link(conn *pgconn.PgConn, server string) *pgLink {
 	link := &pgLink{physical: server}
 	if !p.pooled {
@@ -204,6 +194,15 @@ func (p *pgEngine) self(t *pgSession, query string) (server string, end int64, h
 // settings implements [engine].
 func (p *pgEngine) settings(s session) ([]store.Setting, error) { return pgSettings(s) }
 
+// settingsApart are the settings while the store is halted.
+func (p *pgEngine) settingsApart(ctx context.Context) (out []store.Setting, err error) {
+	err = p.apart(ctx, pgStatements.snapshot, "", func(t *pgSession, _ string, _ int64, _ history) error {
+		out, err = pgSettings(t)
+		return err
+	})
+	return out, err
+}
+
 // close implements [engine].
 func (p *pgEngine) close() error {
 	p.writers.Close()
@@ -226,6 +225,9 @@ func (p *pgEngine) read(ctx context.Context, look func(c session) error) error {
 const pgReadTries = 2
 
 func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) error {
+	if err := p.identity.refusal(); err != nil {
+		return err
+	}
 	held, err := p.readers.Acquire(ctx)
 	if err != nil {
 		return haltedOr(err)

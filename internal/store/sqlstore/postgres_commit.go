@@ -76,7 +76,7 @@ func (a *attempts) pause() bool {
 func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
 	ctx, cancel := context.WithDeadline(context.Background(), a.deadline)
 	defer cancel()
-	if err := p.identity.mayTry(time.Now()); err != nil {
+	if err := p.identity.refusal(); err != nil {
 		return failed, err
 	}
 	held, err := p.writers.Acquire(ctx)
@@ -161,7 +161,7 @@ func (t *pgTxn) run(ops []*op) (fate, error) {
 	if err != nil {
 		return fateOf(err, t.asked), err
 	}
-	t.p.identity.acknowledged(t.place, t.row.epoch)
+	t.p.identity.acknowledged(t.was, t.place, t.row.epoch)
 	return failed, nil
 }
 

@@ -86,6 +86,8 @@ type pgSubject struct {
 	pgPlace
 	opts Options
 	now  *Store
+
+	replaced int
 }
 
 func newPgSubject(t *testing.T, opts Options) *pgSubject {
@@ -136,6 +138,14 @@ func (s *pgSubject) subject() conformance.Subject {
 			})
 			return n, err
 		},
+		// The server stays, and the row of meta names another: that is what a store
+		// sees of a promoted standby. A real one is promoted in postgres_failover_test.go.
+		Replace: func(t *testing.T) {
+			s.replaced++
+			s.exec(t, fmt.Sprintf("UPDATE %s.meta SET incarnation = '%d/00000001', judged = judged - 1", s.name, s.replaced))
+			s.terminate(t)
+		},
+		Second: func(t *testing.T) store.Store { return s.open(t) },
 		OnCommit: func(before, after func() error) {
 			set(&s.now.opts.around.before, before)
 			set(&s.now.opts.around.after, after)

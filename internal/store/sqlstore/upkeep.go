@@ -38,22 +38,6 @@ func (s *Store) RaiseEpoch(ctx context.Context, now impart.Millis) (impart.Epoch
 	return out, nil
 }
 
-// Halted implements [store.Upkeep].
-func (s *Store) Halted() (was, now store.Meta, halted bool) { return s.engine.halted() }
-
-// Judge implements [store.Upkeep].
-func (s *Store) Judge(ctx context.Context, keepEpoch bool, now impart.Millis) (store.Meta, error) {
-	if err := s.enter(); err != nil {
-		return store.Meta{}, err
-	}
-	err := s.engine.judge(ctx, keepEpoch, now)
-	s.reading.Done()
-	if err != nil {
-		return store.Meta{}, err
-	}
-	return s.Meta(ctx)
-}
-
 // Retain implements [store.Upkeep]. It looks for conversations with old events on
 // a reader's connection, so that writers wait only for the removal.
 func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error) {
@@ -169,6 +153,9 @@ func (s *Store) indexKeys(ctx context.Context) error {
 
 // Settings implements [store.Upkeep].
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
+	if s.Halted() != nil {
+		return s.engine.settingsApart(ctx)
+	}
 	var out []store.Setting
 	err := s.direct(ctx, func(tx *txn) (err error) {
 		out, err = s.engine.settings(tx)

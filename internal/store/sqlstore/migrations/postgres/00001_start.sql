@@ -17,6 +17,32 @@ CREATE TABLE meta (
 
 INSERT INTO meta (one, epoch, incarnation) VALUES (1, 1, '');
 
+-- Who serves the store: beat rises, and what was committed before a beat that is
+-- here is here.
+CREATE TABLE nodes (
+    node    TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    name    TEXT COLLATE "C" NOT NULL,
+    beat    BIGINT NOT NULL,
+    beat_at BIGINT NOT NULL
+);
+
+-- What each node knew of a change of incarnation. judged is meta's number after the
+-- judgement that counted the verdict, 0 until then.
+CREATE TABLE verdicts (
+    change   TEXT COLLATE "C" NOT NULL,
+    node     TEXT COLLATE "C" NOT NULL,
+    name     TEXT COLLATE "C" NOT NULL,
+    checked  BIGINT   NOT NULL,
+    missing  BIGINT   NOT NULL,
+    lost     BIGINT   NOT NULL,
+    epoch    BIGINT   NOT NULL,
+    behind   SMALLINT NOT NULL,
+    vouched  SMALLINT NOT NULL,
+    given_at BIGINT   NOT NULL,
+    judged   BIGINT   NOT NULL,
+    PRIMARY KEY (change, node)
+);
+
 CREATE TABLE users (
     user_id  TEXT COLLATE "C" NOT NULL PRIMARY KEY,
     disabled SMALLINT NOT NULL DEFAULT 0,
