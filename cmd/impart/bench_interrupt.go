@@ -48,6 +48,7 @@ func (t *targets) abandon(w io.Writer) {
 	for _, p := range t.own {
 		p.Abandon()
 	}
+	t.stores.abandon()
 	const what = "interrupted twice: ended without a report"
 	if t.folder == "" {
 		fmt.Fprintln(w, what+"; what was made on a running server stays there, named bench-…")

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,6 +31,7 @@ type targets struct {
 	running *bench.Target // with --url
 	folder  string        // of our own servers, removed at the end
 	made    int
+	stores  benchStores
 
 	mu        sync.Mutex // guards what follows
 	own       []*bench.Process
@@ -65,6 +67,9 @@ func (f *benchFlags) prepare(ctx context.Context, cmd *cobra.Command, t *targets
 	if err := t.makeFolder(f.dir); err != nil {
 		return err
 	}
+	if err := t.stores.prepare(ctx, f.store, t.folder); err != nil {
+		return err
+	}
 	e.OpenStore = t.openStore
 	e.Again = func(ctx context.Context, ended *bench.Process) (*bench.Target, error) {
 		return t.startIn(ctx, ended.Folder, false)
@@ -73,7 +78,7 @@ func (f *benchFlags) prepare(ctx context.Context, cmd *cobra.Command, t *targets
 	if e.Capacity, _, err = connectionLimits(0); err != nil {
 		return err
 	}
-	e.Report.Server = "a server of its own, with its defaults and SQLite"
+	e.Report.Server = "a server of its own, with its defaults and " + t.stores.String()
 	if d, err := diskOf(t.folder); err == nil {
 		e.Report.Machine.Disk = d.kind
 		if d.kind == "tmpfs" || d.kind == "ramfs" {
@@ -118,12 +123,17 @@ func (t *targets) startIn(ctx context.Context, folder string, naive bool) (*benc
 	if err != nil {
 		return nil, err
 	}
+	store, err := t.stores.address(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
 	args := []string{"serve"}
 	if naive {
 		args = []string{"bench", naiveName}
 	}
-	args = append(args, "--listen", "127.0.0.1:0", "--store", "sqlite:"+filepath.Join(folder, "impart.db"), "--rate-send", "0", "--log-level", "warn")
-	p, err := bench.StartProcess(ctx, exe, args, t.environ, folder)
+	args = append(args, "--listen", "127.0.0.1:0", "--rate-send", "0", "--log-level", "warn")
+	// By the environment: it may hold a password, which a list of processes would show.
+	p, err := bench.StartProcess(ctx, exe, args, append(slices.Clone(t.environ), "IM_STORE="+store), folder)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +145,7 @@ func (t *targets) startIn(ctx context.Context, folder string, naive bool) (*benc
 		user := benchUser(t.bench, i)
 		return user, auth.DevPrefix + string(user), nil
 	})
-	made.Process = p
+	made.Process, made.Database = p, t.stores.cpu()
 	return made, nil
 }
 
@@ -163,7 +173,11 @@ func (t *targets) openStore(ctx context.Context) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlstore.Open(ctx, "sqlite:"+filepath.Join(folder, "impart.db"), sqlstore.Options{})
+	address, err := t.stores.address(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	return sqlstore.Open(ctx, address, sqlstore.Options{})
 }
 
 // close ends our servers and removes what they kept.
@@ -175,6 +189,7 @@ func (t *targets) close() error {
 	for _, p := range own {
 		errs = append(errs, p.Stop())
 	}
+	errs = append(errs, t.stores.close())
 	if t.folder != "" {
 		errs = append(errs, os.RemoveAll(t.folder))
 	}

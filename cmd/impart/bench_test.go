@@ -40,6 +40,33 @@ func TestBenchInterruptedTwice(t *testing.T) {
 	nothingLeft(t, folder)
 }
 
+// TestBenchOnPostgres: the servers and the yardstick are on a private PostgreSQL,
+// which the report names and counts, and nothing of it is left behind.
+func TestBenchOnPostgres(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: needs PostgreSQL")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), exe, "bench", "send", "--store", "postgres", "--dir", folder, "--senders", "4", "--conversations", "2",
+		"--turns", "5", "--duration", "200ms", "--rounds", "1", "--compare", "naive")
+	cmd.Args[0] = "impart"
+	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"with its defaults and PostgreSQL 1", "CPU of the database", "× one transaction per message", "ok  no message lost"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	nothingLeft(t, folder)
+}
+
 // TestBenchStormNotesTooFewStorms: two storms are chance, and three are not.
 func TestBenchStormNotesTooFewStorms(t *testing.T) {
 	exe, err := os.Executable()

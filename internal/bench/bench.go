@@ -30,6 +30,9 @@ type Target struct {
 	Metrics func(ctx context.Context) ([]byte, error)
 	// Process is the server's process where the bench has started it; else nil.
 	Process *Process
+	// Database is what the processes of a private database have used of the
+	// processors so far; nil where the store is in the server's process, or elsewhere.
+	Database func() time.Duration
 }
 
 // Env is what a bench needs besides the load it makes.

@@ -16,6 +16,7 @@ type counters map[string]float64
 // What is not the server's.
 const (
 	ownCPU     = "bench: this process, seconds"
+	storeCPU   = "bench: the database, seconds"
 	machineCPU = "bench: the machine, seconds"
 )
 
@@ -33,6 +34,9 @@ func (e *Env) counters(ctx context.Context, t *Target) counters {
 	c[ownCPU] = cpuTime().Seconds()
 	if t.Process != nil {
 		c[machineCPU] = busyTime().Seconds()
+	}
+	if t.Database != nil {
+		c[storeCPU] = t.Database().Seconds()
 	}
 	return c
 }
@@ -85,11 +89,15 @@ func (c counters) describe(run *Run) {
 	}
 	server, own := c["process_cpu_seconds_total"], c[ownCPU]
 	run.add("CPU of the server", 100*server/run.Seconds, "% of a core")
+	if used, apart := c[storeCPU]; apart {
+		run.add("CPU of the database", 100*used/run.Seconds, "% of a core")
+	}
 	run.add("CPU of the bench", 100*own/run.Seconds, "% of a core")
 	c.others(run, run.Seconds)
 }
 
-// othersCPU is the figure of what neither the server nor the bench has used.
+// othersCPU is the figure of what neither the server with its database nor the
+// bench has used.
 const othersCPU = "CPU of anything else on this machine"
 
 // others adds to a run how busy the rest of the machine was in so many seconds,
@@ -98,6 +106,6 @@ const othersCPU = "CPU of anything else on this machine"
 func (c counters) others(run *Run, seconds float64) {
 	const least = 0.5
 	if all := c[machineCPU]; all > 0 && seconds >= least {
-		run.add(othersCPU, 100*max(all-c["process_cpu_seconds_total"]-c[ownCPU], 0)/seconds, "% of a core")
+		run.add(othersCPU, 100*max(all-c["process_cpu_seconds_total"]-c[ownCPU]-c[storeCPU], 0)/seconds, "% of a core")
 	}
 }

@@ -16,6 +16,17 @@ func (s *Server) Connect(ctx context.Context, db string) (*pgx.Conn, error) {
 	return pgx.Connect(ctx, s.AdminDSN(db))
 }
 
+// Version is the server's version, as "15.14 (Debian 15.14-1)".
+func (s *Server) Version(ctx context.Context) (version string, err error) {
+	conn, err := s.Connect(ctx, admin)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	err = conn.QueryRow(ctx, "SHOW server_version").Scan(&version)
+	return version, err
+}
+
 // Exec runs statements in a database as superuser.
 func (s *Server) Exec(ctx context.Context, db, sql string, args ...any) error {
 	conn, err := s.Connect(ctx, db)

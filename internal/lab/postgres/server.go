@@ -223,6 +223,26 @@ func (s *Server) Running() bool {
 	return s.running()
 }
 
+// CPU is what the server's processes have used of the processors since its last
+// start; 0 where that is not known. To be read while it runs.
+func (s *Server) CPU() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running() {
+		return 0
+	}
+	main := s.cmd.Process.Pid
+	used := cpuTime(main, true)
+	rest, err := children(main)
+	if err != nil {
+		return 0
+	}
+	for _, pid := range rest {
+		used += cpuTime(pid, false)
+	}
+	return used
+}
+
 // readyEvery is how often a starting server is asked.
 const readyEvery = 20 * time.Millisecond
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,17 +72,43 @@ func children(main int) ([]int, error) {
 
 // status is a process's state letter and its parent.
 func status(pid int) (letter byte, parent int, ok bool) {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, 0, false // it has ended
-	}
-	// "12 (a name) T 1 …"; the name may hold anything, brackets too.
-	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+	fields := stat(pid)
 	if len(fields) < 2 {
 		return 0, 0, false
 	}
-	parent, err = strconv.Atoi(string(fields[1]))
+	parent, err := strconv.Atoi(string(fields[1]))
 	return fields[0][0], parent, err == nil
+}
+
+// stat are the words that the system has on a process, from its state letter on
+// (proc(5)); none of one that has ended.
+func stat(pid int) [][]byte {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil
+	}
+	// "12 (a name) T 1 …"; the name may hold anything, brackets too.
+	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+}
+
+// cpuTime is what a process has used of the processors; with ended, also what its
+// children had that have ended. The system counts in hundredths of a second.
+func cpuTime(pid int, ended bool) time.Duration {
+	const user, last, lastEnded = 11, 13, 15 // utime, stime, cutime, cstime
+	fields, end := stat(pid), last
+	if ended {
+		end = lastEnded
+	}
+	if len(fields) < end {
+		return 0
+	}
+	var ticks int64
+	for _, word := range fields[user:end] {
+		if n, err := strconv.ParseInt(string(word), 10, 64); err == nil {
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 func stateOf(pid int) state {

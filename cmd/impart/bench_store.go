@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/impart-im/impart/internal/lab/postgres"
+)
+
+// benchStores are the stores of a bench's own servers: one in each folder, or a
+// database for each on a private PostgreSQL.
+type benchStores struct {
+	server  *postgres.Server // nil: SQLite
+	version string
+	made    map[string]bool // databases
+}
+
+// benchSettings fit a server that is to show what it can do on a small machine.
+// Nothing here makes a commit less durable; right after a checkpoint PostgreSQL
+// writes whole pages, so there are few checkpoints.
+var benchSettings = map[string]string{
+	"shared_buffers": "256MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "wal_buffers": "16MB",
+}
+
+// prepare starts a private database in folder where kind asks for one.
+func (s *benchStores) prepare(ctx context.Context, kind, folder string) (err error) {
+	if err := oneOf("--store", kind, "sqlite", "postgres"); err != nil || kind == "sqlite" {
+		return err
+	}
+	// PostgreSQL may have to run as another user, who passes through here.
+	if err := os.Chmod(folder, 0o711); err != nil {
+		return err
+	}
+	s.made = map[string]bool{}
+	s.server, err = postgres.Start(ctx, postgres.Options{Dir: filepath.Join(folder, "postgres"), Settings: benchSettings})
+	if err == nil {
+		s.version, err = s.server.Version(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("--store postgres: %w", err)
+	}
+	return nil
+}
+
+// String names the kind of the stores, as the report has it.
+func (s *benchStores) String() string {
+	if s.server == nil {
+		return "SQLite"
+	}
+	return "PostgreSQL " + s.version + ", private (shared_buffers " + benchSettings["shared_buffers"] + ", max_wal_size " + benchSettings["max_wal_size"] + ")"
+}
+
+// address is the store in folder as IM_STORE has it; the same folder has the same.
+func (s *benchStores) address(ctx context.Context, folder string) (string, error) {
+	if s.server == nil {
+		return "sqlite:" + filepath.Join(folder, "impart.db"), nil
+	}
+	name := strings.ReplaceAll(filepath.Base(folder), "-", "_")
+	if !s.made[name] {
+		if err := s.server.CreateDatabase(ctx, name); err != nil {
+			return "", err
+		}
+		s.made[name] = true
+	}
+	return s.server.DSN(name), nil
+}
+
+// cpu tells what the database has used of the processors; nil without one.
+func (s *benchStores) cpu() func() time.Duration {
+	if s.server == nil {
+		return nil
+	}
+	return s.server.CPU
+}
+
+func (s *benchStores) close() error {
+	if s.server == nil {
+		return nil
+	}
+	return s.server.Close()
+}
+
+// abandon ends the database as it is.
+func (s *benchStores) abandon() {
+	if s.server != nil {
+		_ = s.server.Kill() // it ends with this process at the latest
+	}
+}
