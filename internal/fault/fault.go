@@ -20,6 +20,7 @@ const (
 	NoSweep             Bug = "no-sweep"              // D5: nobody looks for lost pushes
 	ClockSetBack        Bug = "clock-set-back"        // D5: the store follows the machine's clock back
 	NoFlush             Bug = "no-flush"              // D6: the store does not wait for the disk
+	DupUnwritten        Bug = "dup-unwritten"         // D6: a duplicate is answered without a write, which would wait for the standby
 	SeqHole             Bug = "seq-hole"              // D7: a refused item uses up a seq
 	SeesAllPush         Bug = "sees-all-push"         // D8: pushes ignore membership periods
 	SeesAllSync         Bug = "sees-all-sync"         // D8: pages ignore membership periods

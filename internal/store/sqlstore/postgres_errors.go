@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // SQLSTATEs that mean something here.
@@ -42,7 +43,7 @@ func fateOf(err error, asked bool) fate {
 	switch {
 	case refused(err):
 		return failed
-	case errors.Is(err, errHook):
+	case errors.Is(err, errHook), errors.Is(err, fault.ErrInjected):
 		return failed
 	case errors.As(err, &e) && e.SeverityUnlocalized == "ERROR":
 		switch e.Code {

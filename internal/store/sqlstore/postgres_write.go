@@ -8,13 +8,14 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // The statements that write a batch. The conversations are locked by now, and with
 // them the dedup rows and events of what was sent to them; keys are inserted in
 // their order, because two batches may want the same ones for two conversations.
 const (
-	putNext = "UPDATE conversations SET next_seq = next_seq + $2::bigint, updated_at = " + pgClock + " WHERE conv_id = ANY($1::text[])"
+	putNext     = "UPDATE conversations SET next_seq = next_seq + $2::bigint, updated_at = " + pgClock + " WHERE conv_id = ANY($1::text[])"
 	putMessages = `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind)
 		SELECT *, 'msg' FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])`
 	putEvents = `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind, ext, target, recalled, subject)
@@ -51,6 +52,7 @@ func (t *pgTxn) carryOut(p *plan) error {
 			return err
 		}
 	}
+	t.plantedFlush(p)
 	t.moveHeads(p)
 	if len(p.events) > 0 {
 		t.insertEvents(p.events)
@@ -59,7 +61,7 @@ func (t *pgTxn) carryOut(p *plan) error {
 		slices.SortFunc(p.keys, func(a, b newKey) int { return compareKeys(a.dedupKey, b.dedupKey) })
 		t.insertKeys(p.keys)
 	}
-	if len(p.touched) > 0 {
+	if len(p.touched) > 0 && !fault.Planted(fault.DupUnwritten) {
 		touched := slices.Clone(p.touched)
 		slices.SortFunc(touched, compareKeys)
 		touched = slices.Compact(touched)
@@ -67,6 +69,18 @@ func (t *pgTxn) carryOut(p *plan) error {
 			texts(touched, func(k *dedupKey) impart.CMID { return k.cmid }), len(touched))
 	}
 	return nil
+}
+
+// plantedFlush lets a commit wait for less than the promise needs, with one of two
+// bugs planted. A transaction without a write would wait for no standby; row locks
+// write a little.
+func (t *pgTxn) plantedFlush(p *plan) {
+	switch {
+	case fault.Planted(fault.NoFlush):
+		t.later("SET LOCAL synchronous_commit = off")
+	case fault.Planted(fault.DupUnwritten) && len(p.events) == 0:
+		t.later("SET LOCAL synchronous_commit = local")
+	}
 }
 
 func compareKeys(a, b dedupKey) int {
@@ -77,6 +91,12 @@ func compareKeys(a, b dedupKey) int {
 // equally many events. A join with the new values could be planned badly.
 func (t *pgTxn) moveHeads(p *plan) {
 	if len(p.convs) == 0 {
+		return
+	}
+	if fault.Planted(fault.SeqHole) {
+		for _, c := range p.convs {
+			t.later("UPDATE conversations SET next_seq = $2::bigint WHERE conv_id = $1", c.id, int64(c.next))
+		}
 		return
 	}
 	added := map[impart.ConvID]int64{}
@@ -139,7 +159,11 @@ func flag(is bool) int64 {
 }
 
 func (t *pgTxn) insertKeys(keys []newKey) {
-	t.later(putKeys,
+	query := putKeys
+	if fault.Planted(fault.NoDedup) { // the table has this guard too
+		query += " ON CONFLICT DO NOTHING"
+	}
+	t.later(query,
 		texts(keys, func(k *newKey) impart.UserID { return k.user }),
 		texts(keys, func(k *newKey) impart.CMID { return k.cmid }),
 		texts(keys, func(k *newKey) impart.MID { return k.mid }),
