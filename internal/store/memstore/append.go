@@ -134,7 +134,7 @@ func (s *Store) firstAttempt(st *state, a *store.Append) (store.Appended, bool) 
 // equals reports whether an item has the content that the row was made for.
 func (row *dedup) equals(a *store.Append) bool {
 	if row.digest != "" {
-		return row.digest == digestOf(a.Kind, a.Type, a.Body, a.Ext, a.Target)
+		return row.conv == a.Conv && row.digest == digestOf(a.Kind, a.Type, a.Body, a.Ext, a.Target)
 	}
 	return row.hash == a.Hash
 }

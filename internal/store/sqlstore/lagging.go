@@ -39,6 +39,12 @@ func (v *seen) written() impart.Millis {
 	return v.cursor.updated
 }
 
+const selectSeen = "SELECT v.conv_id, v.kind, v.history, v.next_seq, v.floor, v.members_version, p.from_seq, p.to_seq, r.epoch, r.read_seq, " + cursorColumns +
+	" FROM members p JOIN conversations v ON v.conv_id = p.conv_id" +
+	" LEFT JOIN device_cursors c ON c.user_id = p.user_id AND c.device_id = ? AND c.conv_id = p.conv_id" +
+	" LEFT JOIN read_cursors r ON r.user_id = p.user_id AND r.conv_id = p.conv_id" +
+	" WHERE p.user_id = ? AND p.conv_id > ? ORDER BY p.conv_id, p.from_seq LIMIT ?"
+
 // readSeen reads a user's conversations above after, ascending by id, at most
 // limit of them and one more, to tell that there are more. What the heads are of
 // those who do not see everything is for finish to find out.
@@ -47,30 +53,33 @@ func readSeen(s session, user impart.UserID, device impart.DeviceID, after impar
 	if err != nil {
 		return nil, err
 	}
-	var out []*seen
-	err = s.query("SELECT v.conv_id, v.kind, v.history, v.next_seq, v.floor, v.members_version, p.from_seq, p.to_seq, r.epoch, r.read_seq, "+cursorColumns+
-		" FROM members p JOIN conversations v ON v.conv_id = p.conv_id"+
-		" LEFT JOIN device_cursors c ON c.user_id = p.user_id AND c.device_id = ? AND c.conv_id = p.conv_id"+
-		" LEFT JOIN read_cursors r ON r.user_id = p.user_id AND r.conv_id = p.conv_id"+
-		" WHERE p.user_id = ? AND p.conv_id > ? ORDER BY p.conv_id, p.from_seq", func(r row) error {
-		n := len(out)
-		if n == 0 || string(out[n-1].conv.id) != r.str(0) {
-			if n > limit {
-				return errEnough
-			}
-			v := &seen{cursor: scanCursor(r, 10)}
-			v.epoch, v.conv = meta.epoch, scanConv(r[:6])
-			if !r.null(8) {
-				v.read = &readRow{impart.Epoch(r.num(8)), r.seq(9)}
-			}
-			out = append(out, v)
+	// Mostly a conversation has one row; each period of membership is one.
+	for rows := min(limit, maxConvs/4)*2 + 2; ; rows *= 2 {
+		var out []*seen
+		n, full := 0, false
+		err := s.query(selectSeen, func(r row) error {
 			n++
+			last := len(out)
+			if last == 0 || string(out[last-1].conv.id) != r.str(0) {
+				if full = last > limit; full {
+					return errEnough
+				}
+				v := &seen{cursor: scanCursor(r, 10)}
+				v.epoch, v.conv = meta.epoch, scanConv(r[:6])
+				if !r.null(8) {
+					v.read = &readRow{impart.Epoch(r.num(8)), r.seq(9)}
+				}
+				out = append(out, v)
+				last++
+			}
+			v := out[last-1]
+			v.periods = append(v.periods, impart.Period{From: r.seq(6), To: r.seq(7)})
+			return nil
+		}, device, user, after, rows)
+		if err != nil || full || n < rows {
+			return out, err
 		}
-		v := out[n-1]
-		v.periods = append(v.periods, impart.Period{From: r.seq(6), To: r.seq(7)})
-		return nil
-	}, device, user, after)
-	return out, err
+	}
 }
 
 // finish finds the head out.

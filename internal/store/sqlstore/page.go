@@ -159,21 +159,56 @@ func (f *filler) back(s session, v *view) error {
 
 const (
 	selectRange          = "SELECT " + eventColumns + " FROM events WHERE conv_id = ? AND seq BETWEEN ? AND ?"
-	selectForward        = selectRange + " ORDER BY seq"
-	selectBack           = selectRange + " ORDER BY seq DESC"
+	selectForward        = selectRange + " ORDER BY seq LIMIT ?"
+	selectBack           = selectRange + " ORDER BY seq DESC LIMIT ?"
 	selectRecalls        = selectRange + " AND kind = 'recall' AND target BETWEEN ? AND ?"
-	selectRecallsForward = selectRecalls + " ORDER BY seq"
-	selectRecallsBack    = selectRecalls + " ORDER BY seq DESC"
+	selectRecallsForward = selectRecalls + " ORDER BY seq LIMIT ?"
+	selectRecallsBack    = selectRecalls + " ORDER BY seq DESC LIMIT ?"
 )
 
-// run reads one stretch: all of it, or only recalls of what the user may see.
+// eventsAtOnce is how many events are read before it is clear that more of them fit:
+// a database sends all that it is asked for, and a body may have 64 KB.
+const eventsAtOnce = 128
+
+// run reads one stretch: all of it, or only recalls of what the user may see. It
+// reads as many at a time as will fill the page if they are as large as those before.
 func (f *filler) run(s session, st stretch, all, recalls string) error {
 	conv := f.q.Conv
-	each := func(r row) error { return f.add(scanEvent(r, conv)) }
-	if st.covered {
-		return s.query(all, each, conv, st.from, st.to)
+	for st.from <= st.to && !f.page.More {
+		n, limit := 0, f.chunk()
+		each := func(r row) error {
+			n++
+			ev := scanEvent(r, conv)
+			if f.q.Back {
+				st.to = ev.Seq - 1
+			} else {
+				st.from = ev.Seq + 1
+			}
+			return f.add(ev)
+		}
+		var err error
+		if st.covered {
+			err = s.query(all, each, conv, st.from, st.to, limit)
+		} else {
+			err = s.query(recalls, each, conv, st.from, st.to, f.periods.First(), coveredUpTo(f.periods, st.to), limit)
+		}
+		if err != nil || n < limit {
+			return err
+		}
 	}
-	return s.query(recalls, each, conv, st.from, st.to, f.periods.First(), coveredUpTo(f.periods, st.to))
+	return nil
+}
+
+// chunk is how many events to read: those that are still wanted, and the one that
+// tells that there are more.
+func (f *filler) chunk() int {
+	n := len(f.page.Events)
+	wanted := f.q.Limit - n + 1
+	if n == 0 {
+		return min(wanted, eventsAtOnce)
+	}
+	each := max(f.size/n, 1)
+	return min(wanted, max((f.q.MaxBytes-f.size)/each+2, 2))
 }
 
 // Range implements [store.Log].
@@ -199,13 +234,15 @@ func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through imp
 			}
 			out.Events = append(out.Events, scanEvent(r, conv))
 			return nil
-		}, conv, from, through)
+		}, conv, from, through, limit+1)
 	})
 	if err != nil {
 		return store.Range{}, err
 	}
 	return out, nil
 }
+
+const selectWritten = "SELECT conv_id, next_seq, members_version, updated_at FROM conversations WHERE updated_at >= ? ORDER BY updated_at LIMIT ?"
 
 // Written implements [store.Log]. A page is longer than limit where that many
 // conversations were written in the millisecond since: otherwise the caller, who
@@ -230,15 +267,23 @@ func (s *Store) Written(ctx context.Context, since impart.Millis, limit int) (st
 		if since == 0 {
 			return nil
 		}
-		return c.query("SELECT conv_id, next_seq, members_version, updated_at FROM conversations WHERE updated_at >= ? ORDER BY updated_at", func(r row) error {
-			h := store.Head{Conv: impart.ConvID(r.str(0)), Head: r.seq(1) - 1, Members: r.num(2), At: impart.Millis(r.num(3))}
-			if n := len(out.Heads); n >= limit && out.Heads[n-1].At > since {
-				out.More = true
-				return errEnough
+		for rows := limit + 1; ; rows *= 2 {
+			n := 0
+			out.Heads, out.More = nil, false
+			err := c.query(selectWritten, func(r row) error {
+				n++
+				h := store.Head{Conv: impart.ConvID(r.str(0)), Head: r.seq(1) - 1, Members: r.num(2), At: impart.Millis(r.num(3))}
+				if n := len(out.Heads); n >= limit && out.Heads[n-1].At > since {
+					out.More = true
+					return errEnough
+				}
+				out.Heads = append(out.Heads, h)
+				return nil
+			}, max(since, 1), rows)
+			if err != nil || out.More || n < rows {
+				return err
 			}
-			out.Heads = append(out.Heads, h)
-			return nil
-		}, max(since, 1))
+		}
 	})
 	if err != nil {
 		return store.Written{}, err

@@ -99,30 +99,40 @@ func (s *Store) Delivery(ctx context.Context, conv impart.ConvID, seq impart.Seq
 	return out, nil
 }
 
+const selectAudience = "SELECT user_id, role, from_seq, to_seq FROM members WHERE conv_id = ? AND user_id > ? ORDER BY user_id, from_seq LIMIT ?"
+
 // readAudience reads the users above after who may see ev, ascending, at most limit.
 func readAudience(s session, conv impart.ConvID, after impart.UserID, ev *impart.Event, limit int) ([]impart.MemberInfo, error) {
-	var out []impart.MemberInfo
-	var now impart.MemberInfo
-	flush := func() {
-		if now.User != "" && now.Periods.Sees(ev) {
-			out = append(out, now)
-		}
-	}
-	err := s.query("SELECT user_id, role, from_seq, to_seq FROM members WHERE conv_id = ? AND user_id > ? ORDER BY user_id, from_seq", func(r row) error {
-		if user := impart.UserID(r.str(0)); user != now.User {
-			flush()
-			if now = (impart.MemberInfo{User: user}); len(out) >= limit {
-				return errEnough
+	for rows := min(limit, maxConvs/4)*2 + 2; ; rows *= 2 {
+		var out []impart.MemberInfo
+		var now impart.MemberInfo
+		n, full := 0, false
+		flush := func() {
+			if now.User != "" && now.Periods.Sees(ev) {
+				out = append(out, now)
 			}
 		}
-		now.Role = impart.Role(r.str(1))
-		now.Periods = append(now.Periods, impart.Period{From: r.seq(2), To: r.seq(3)})
-		return nil
-	}, conv, after)
-	if len(out) < limit {
-		flush()
+		err := s.query(selectAudience, func(r row) error {
+			n++
+			if user := impart.UserID(r.str(0)); user != now.User {
+				flush()
+				if now = (impart.MemberInfo{User: user}); len(out) >= limit {
+					full = true
+					return errEnough
+				}
+			}
+			now.Role = impart.Role(r.str(1))
+			now.Periods = append(now.Periods, impart.Period{From: r.seq(2), To: r.seq(3)})
+			return nil
+		}, conv, after, rows)
+		if err != nil || full {
+			return out, err
+		}
+		if n < rows {
+			flush()
+			return out, nil
+		}
 	}
-	return out, err
 }
 
 // readDelivery reads how far an event has come with one user.
