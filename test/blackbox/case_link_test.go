@@ -24,9 +24,9 @@ func TestCase24_OutboxOverADroppingLink(t *testing.T) {
 		ana.Post(ab, fmt.Sprint("m", i))
 	}
 	p.CutAfter(900) // the handshake, the welcome and a part of the answers
+	ben := w.online("ben", "phone")
 	ana.Start()
 	ana.Post(ab, "m12")
-	ben := w.online("ben", "phone")
 	ben.event(ab, 1)
 	p.Cut()
 	p.CutAfter(0)

@@ -11,7 +11,7 @@ import (
 
 // device makes a correct client that connects to the server, wherever it is at the time.
 func (w *world) device(name, device string) *rawclient.Device {
-	return w.deviceAt(w.srv.Addr, name, device)
+	return w.deviceAt(w.addr, name, device)
 }
 
 // deviceAt makes a correct client that dials what address gives. It is stopped at the end of the test.

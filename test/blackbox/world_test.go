@@ -37,9 +37,11 @@ type F = map[string]any
 
 // world is one test's own users and conversations on a server.
 type world struct {
-	t   testing.TB
-	srv *impart.Server
-	ns  string
+	t     testing.TB
+	srv   *impart.Server
+	nodes []*impart.Server // with srv as the first, where there are several
+	turn  atomic.Int64     // whose of them it is
+	ns    string
 }
 
 var worlds atomic.Int64
@@ -59,7 +61,44 @@ func onOwn(t *testing.T, env ...string) *world {
 }
 
 func newWorld(t testing.TB, srv *impart.Server) *world {
-	return &world{t: t, srv: srv, ns: fmt.Sprintf(".%d", worlds.Add(1))}
+	return &world{t: t, srv: srv, nodes: append([]*impart.Server{srv}, srv.Peers()...), ns: fmt.Sprintf(".%d", worlds.Add(1))}
+}
+
+// onNodes gives a world on n servers with one fresh database, with settings.
+func onNodes(t *testing.T, n int, env ...string) *world {
+	t.Helper()
+	t.Parallel()
+	return newWorldOn(t, impart.FreshDatabase(t), n, env...)
+}
+
+// newWorldOn starts n servers on a database. Connections that name none of them go to each in turn.
+func newWorldOn(t *testing.T, d impart.Database, n int, env ...string) *world {
+	t.Helper()
+	w := &world{t: t, ns: fmt.Sprintf(".%d", worlds.Add(1))}
+	for range n {
+		w.nodes = append(w.nodes, impart.Start(t, append([]string{d.Store()}, env...)...))
+	}
+	w.srv = w.nodes[0]
+	return w
+}
+
+// addr is where the next connection goes.
+func (w *world) addr() string {
+	if len(w.nodes) == 1 {
+		return w.srv.Addr()
+	}
+	return w.nodes[int(w.turn.Add(1))%len(w.nodes)].Addr()
+}
+
+// at is where a node listens, for devices that stay with it.
+func (w *world) at(node int) func() string { return w.nodes[node].Addr }
+
+// onlineAt is a device that has said hello to one node and subscribed.
+func (w *world) onlineAt(node int, name, device string) *client {
+	w.t.Helper()
+	c := w.loginAt(w.nodes[node].Addr(), name, device, nil)
+	c.want("subbed", F{"t": "sub"})
+	return c
 }
 
 // user gives the id of one of this world's users: "ana" is u-ana.7, say.
@@ -99,7 +138,7 @@ func (w *world) leave(conv, name string) {
 // dial connects without a hello.
 func (w *world) dial() *client {
 	w.t.Helper()
-	return w.dialAt(w.srv.Addr(), rawclient.DialOptions{})
+	return w.dialAt(w.addr(), rawclient.DialOptions{})
 }
 
 func (w *world) dialAt(address string, o rawclient.DialOptions) *client {
@@ -128,7 +167,7 @@ func (w *world) hello(name, device string, with F) F {
 // login connects and says hello; `with` changes the hello.
 func (w *world) login(name, device string, with F) *client {
 	w.t.Helper()
-	return w.loginAt(w.srv.Addr(), name, device, with)
+	return w.loginAt(w.addr(), name, device, with)
 }
 
 func (w *world) loginAt(address, name, device string, with F) *client {

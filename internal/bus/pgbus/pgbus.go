@@ -43,7 +43,7 @@ type Config struct {
 	// none comes back until the next is due is given up: a half-open one is found
 	// after at most twice this time. 0 means 2 seconds.
 	Ping time.Duration
-	// MaxBackoff bounds the pause between two attempts to connect; 0 means 5 seconds.
+	// MaxBackoff bounds the pause between two attempts to connect; 0 means a second.
 	MaxBackoff time.Duration
 	Log        *slog.Logger          // nil: nothing is logged
 	Metrics    prometheus.Registerer // nil: nothing is counted
@@ -96,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		cfg.Ping = 2 * time.Second
 	}
 	if cfg.MaxBackoff == 0 {
-		cfg.MaxBackoff = 5 * time.Second
+		cfg.MaxBackoff = time.Second
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

@@ -1,9 +1,11 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -146,4 +148,47 @@ func (s *Server) sharedMemory() int {
 		return -1
 	}
 	return id
+}
+
+// Copy makes a cold copy of the running server's data, for which it stops it for a
+// moment. restore puts the copy in place of the data, as often as it is called: what
+// was committed since the copy is gone, as with any backup. The copy goes with the
+// server's folder.
+func (s *Server) Copy(ctx context.Context) (restore func(context.Context) error, err error) {
+	copied := filepath.Join(s.dir, fmt.Sprintf("copy-%d", time.Now().UnixNano()))
+	if err := s.exchange(ctx, func() error { return s.copyTree(ctx, s.data(), copied) }); err != nil {
+		return nil, fmt.Errorf("copying PostgreSQL's data: %w", err)
+	}
+	return func(ctx context.Context) error {
+		err := s.exchange(ctx, func() error {
+			if err := os.RemoveAll(s.data()); err != nil {
+				return err
+			}
+			return s.copyTree(ctx, copied, s.data())
+		})
+		if err != nil {
+			return fmt.Errorf("putting PostgreSQL's data back: %w", err)
+		}
+		return nil
+	}, nil
+}
+
+// exchange does something with the data while the server is down.
+func (s *Server) exchange(ctx context.Context, do func() error) error {
+	if err := s.Stop(ctx, Fast); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+// copyTree copies a folder with what belongs to whom.
+func (s *Server) copyTree(ctx context.Context, from, to string) error {
+	out, err := exec.CommandContext(ctx, "cp", "-a", from, to).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, tail(string(out), 3))
+	}
+	return nil
 }

@@ -133,6 +133,21 @@ func TestAServerStopsAndStartsOnTheSameDataAndPort(t *testing.T) {
 	}
 }
 
+func TestACopyPutsTheDataBack(t *testing.T) {
+	t.Parallel()
+	s := start(t, Options{})
+	must(t, s.Exec(t.Context(), admin, "CREATE TABLE t (a int)"))
+	restore, err := s.Copy(t.Context())
+	must(t, err)
+	for range 2 {
+		must(t, s.Exec(t.Context(), admin, "INSERT INTO t VALUES (1)"))
+		must(t, restore(t.Context()))
+		if n := ask[int](t, s, admin, "SELECT count(*)::int FROM t"); n != 0 {
+			t.Errorf("%d rows from after the copy are there", n)
+		}
+	}
+}
+
 func TestAPausedServerIsSilentAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := start(t, Options{})

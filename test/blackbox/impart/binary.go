@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
 // Main is what TestMain calls: it builds the binary once, runs the tests and gives the exit code. IMPART_BIN names a
@@ -26,8 +28,8 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(binary.dir)
-	code := m.Run()
-	if err := stopShared(); err != nil {
+	code := postgres.Tests(ending{m}).Run()
+	if err := shared.stopped; err != nil {
 		fmt.Fprintln(os.Stderr, "blackbox: shared server:", err)
 		code = max(code, 1)
 	}
@@ -35,6 +37,15 @@ func Main(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "blackbox: goroutines outlive the tests:\n%s\n", left)
 		code = max(code, 1)
 	}
+	return code
+}
+
+// ending ends the shared server after the tests, and before its database.
+type ending struct{ m *testing.M }
+
+func (e ending) Run() int {
+	code := e.m.Run()
+	shared.stopped = stopShared()
 	return code
 }
 
@@ -110,9 +121,11 @@ func moduleRoot() (string, error) {
 }
 
 var shared struct {
-	once sync.Once
-	srv  *Server
-	err  error
+	once    sync.Once
+	stopped error // of its end
+	dir     string
+	srv     *Server
+	err     error
 }
 
 // Shared gives one server with default settings for every test that only needs its own conversations on it.
@@ -126,7 +139,8 @@ func Shared(t testing.TB) *Server {
 			shared.err = err
 			return
 		}
-		shared.srv, shared.err = Launch(Config{Dir: dir})
+		shared.dir = dir
+		shared.srv, shared.err = launchShared(dir)
 	})
 	if shared.err != nil {
 		t.Fatalf("shared server: %v", shared.err)
@@ -138,9 +152,13 @@ func stopShared() error {
 	if shared.srv == nil {
 		return nil
 	}
-	defer os.RemoveAll(shared.srv.cfg.Dir)
-	shared.srv.Kill()
-	return shared.srv.Verdict()
+	defer os.RemoveAll(shared.dir)
+	var errs []error
+	for _, s := range append([]*Server{shared.srv}, shared.srv.peers...) {
+		s.Kill()
+		errs = append(errs, s.Verdict())
+	}
+	return errors.Join(errs...)
 }
 
 func needBinary(t testing.TB) {

@@ -17,6 +17,9 @@ const walWriteLock = 120
 // called the server can read and cannot commit. release may be called again.
 func (s *Server) HoldWrites(t testing.TB) (release func()) {
 	t.Helper()
+	if s.cfg.database != nil {
+		return s.cfg.database.HoldWrites(t)
+	}
 	f, err := os.OpenFile(filepath.Join(s.cfg.Dir, "impart.db-shm"), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatalf("the database is not in WAL mode, or not where it was put: %v", err)

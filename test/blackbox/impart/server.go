@@ -30,6 +30,9 @@ type Config struct {
 	Env []string
 	// Args are the arguments; none means "serve".
 	Args []string
+	// Store is the address of the store; "" is SQLite in Dir.
+	Store    string
+	database *Database // that Store is
 	// NoStore leaves IM_STORE unset, so that the default path under Dir is used.
 	NoStore bool
 	// Binary is the binary to start, from Build; "" is the one that Main built.
@@ -40,7 +43,8 @@ type Config struct {
 
 // Server is one deployment: a data directory and, most of the time, a process on it.
 type Server struct {
-	cfg Config
+	cfg   Config
+	peers []*Server // of the shared server alone
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -60,6 +64,10 @@ func StartWith(t testing.TB, cfg Config) *Server {
 	needBinary(t)
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
+	}
+	if onPostgres && cfg.Store == "" && !cfg.NoStore {
+		d := FreshDatabase(t)
+		cfg.Store, cfg.database = d.DSN(d.Name), &d
 	}
 	s, err := Launch(cfg)
 	if err != nil {
@@ -110,7 +118,7 @@ func command(cfg Config, listen string) *exec.Cmd {
 	})
 	cmd.Env = append(cmd.Env, "IM_LISTEN="+listen)
 	if !cfg.NoStore {
-		cmd.Env = append(cmd.Env, "IM_STORE=sqlite:"+filepath.Join(cfg.Dir, "impart.db"))
+		cmd.Env = append(cmd.Env, "IM_STORE="+cmp.Or(cfg.Store, "sqlite:"+filepath.Join(cfg.Dir, "impart.db")))
 	}
 	cmd.Env = append(cmd.Env, cfg.Env...)
 	return cmd
