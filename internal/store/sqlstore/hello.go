@@ -113,10 +113,10 @@ func (tx *txn) startNear(dev *impart.DeviceInfo, history int64) error {
 	if err != nil {
 		return err
 	}
+	if err := finishAll(tx, all); err != nil {
+		return err
+	}
 	for _, v := range all {
-		if err := v.finish(tx); err != nil {
-			return err
-		}
 		var recalls []recallMark
 		if !v.periods.All() {
 			if recalls, err = readRecalls(tx, v.conv); err != nil {

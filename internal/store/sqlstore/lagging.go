@@ -83,10 +83,19 @@ func readSeen(s session, user impart.UserID, device impart.DeviceID, after impar
 }
 
 // finish finds the head out.
-func (v *seen) finish(s session) (err error) {
-	v.head, err = readHead(s, v.conv, v.periods)
-	v.floor = min(v.conv.floor, v.head)
-	return err
+func (v *seen) finish(s session) error { return v.findHead(s) }
+
+// finishAll finds all the heads out.
+func finishAll(s session, all []*seen) error {
+	if err := prefetchHeads(s, all, (*seen).seenBy); err != nil {
+		return err
+	}
+	for _, v := range all {
+		if err := v.finish(s); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Lagging implements [store.Cursors].
@@ -109,11 +118,11 @@ func (s *Store) Lagging(ctx context.Context, q store.LaggingQuery) (impart.Laggi
 		if err != nil {
 			return err
 		}
+		if err := finishAll(c, all); err != nil {
+			return err
+		}
 		var behind []*seen
 		for _, v := range all {
-			if err := v.finish(c); err != nil {
-				return err
-			}
 			if q.All || v.head > v.effective(v.cursor, q.Install) {
 				behind = append(behind, v)
 			}
@@ -141,8 +150,27 @@ const maxConvs = 1 << 30
 func (s *Store) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error) {
 	out := make([]impart.Lag, len(queries))
 	err := s.read(ctx, func(c session) error {
+		var asks []ask
 		for i := range queries {
-			if err := readLag(c, &queries[i], &out[i]); err != nil {
+			q := &queries[i]
+			asks = append(asks, ask{selectView, []any{q.Conv, q.Session.User}}, ask{selectLag, []any{q.Conv, q.Session.User, q.Session.Device}})
+		}
+		if err := c.prefetch(asks); err != nil {
+			return err
+		}
+		views := make([]*view, len(queries))
+		for i := range queries {
+			v, err := readPlace(c, queries[i].Conv, queries[i].Session.User)
+			if err != nil {
+				return err
+			}
+			views[i] = v
+		}
+		if err := prefetchHeads(c, views, (*view).seenBy); err != nil {
+			return err
+		}
+		for i := range queries {
+			if err := readLag(c, &queries[i], views[i], &out[i]); err != nil {
 				return err
 			}
 		}
@@ -154,14 +182,16 @@ func (s *Store) Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.L
 	return out, nil
 }
 
-func readLag(s session, q *impart.LagQuery, out *impart.Lag) error {
-	v, err := readView(s, q.Conv, q.Session.User)
-	if err != nil || len(v.periods) == 0 {
+const selectLag = "SELECT d.install_epoch, " + cursorColumns + " FROM devices d LEFT JOIN device_cursors c" +
+	" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ? AND d.device_id = ?"
+
+func readLag(s session, q *impart.LagQuery, v *view, out *impart.Lag) error {
+	*out = impart.Lag{}
+	if err := v.findHead(s); err != nil || len(v.periods) == 0 {
 		return err
 	}
 	out.Head = v.head
-	return s.query("SELECT d.install_epoch, "+cursorColumns+" FROM devices d LEFT JOIN device_cursors c"+
-		" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ? AND d.device_id = ?", func(r row) error {
+	return s.query(selectLag, func(r row) error {
 		if install := impart.InstallEpoch(r.num(0)); install == q.Session.Install {
 			out.Delivered = v.effective(scanCursor(r, 1), install)
 		}
@@ -187,6 +217,10 @@ func (s *Store) Convs(ctx context.Context, user impart.UserID, device impart.Dev
 		}
 		all, err := readSeen(c, user, device, after, limit)
 		if err != nil {
+			return err
+		}
+		shown := all[:min(limit, len(all))]
+		if err := prefetchListed(c, shown, user); err != nil {
 			return err
 		}
 		size := 0
@@ -219,11 +253,29 @@ func (s *Store) Convs(ctx context.Context, user impart.UserID, device impart.Dev
 	return page, nil
 }
 
-// listed is a conversation with its last event and what is unread in it.
-func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch) (state impart.ConvState, err error) {
-	if err := v.finish(s); err != nil {
-		return state, err
+// prefetchListed finds the heads out and has what listed reads read at once.
+func prefetchListed(s session, all []*seen, user impart.UserID) error {
+	if err := finishAll(s, all); err != nil {
+		return err
 	}
+	var asks []ask
+	for _, v := range all[:min(eventsAtOnce, len(all))] {
+		asks = append(asks, ask{selectEvent, []any{v.conv.id, v.head}})
+		for _, st := range stretches(v.periods, max(v.read.counts(v.epoch), v.conv.floor)+1, v.head) {
+			if st.covered {
+				asks = append(asks, ask{countUnread, []any{v.conv.id, st.from, min(st.to, st.from+unreadStep-1), user, maxUnread}})
+				break
+			}
+		}
+	}
+	return s.prefetch(asks)
+}
+
+const countUnread = "SELECT count(*) FROM (SELECT 1 FROM events WHERE conv_id = ? AND seq BETWEEN ? AND ?" +
+	" AND kind = 'msg' AND sender <> ? AND recalled = 0 LIMIT ?) AS counted"
+
+// listed is a conversation whose head is known with its last event and what is unread in it.
+func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch) (state impart.ConvState, err error) {
 	state = v.state(install)
 	if state.Last, err = readEvent(s, v.conv.id, v.head); err != nil {
 		return state, err
@@ -239,8 +291,7 @@ func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch
 func (v *seen) unread(s session, user impart.UserID, read impart.Seq) (n int, err error) {
 	for _, st := range stretches(v.periods, max(read, v.conv.floor)+1, v.head) {
 		for from := st.from; st.covered && from <= st.to && n < maxUnread; from += unreadStep {
-			err := s.query("SELECT count(*) FROM (SELECT 1 FROM events WHERE conv_id = ? AND seq BETWEEN ? AND ?"+
-				" AND kind = 'msg' AND sender <> ? AND recalled = 0 LIMIT ?) AS counted", func(r row) error {
+			err := s.query(countUnread, func(r row) error {
 				n += int(r.num(0))
 				return nil
 			}, v.conv.id, from, min(st.to, from+unreadStep-1), user, maxUnread-n)

@@ -117,7 +117,7 @@ func (tx *txn) lockConv(conv impart.ConvID) (c *convState, err error) {
 
 // readMember reads a user's periods in a conversation; nil if there are none.
 func readMember(s session, conv impart.ConvID, user impart.UserID) (m *member, err error) {
-	err = s.query("SELECT role, from_seq, to_seq FROM members WHERE conv_id = ? AND user_id = ? ORDER BY from_seq", func(r row) error {
+	err = s.query(selectMember, func(r row) error {
 		if m == nil {
 			m = &member{}
 		}
@@ -127,6 +127,8 @@ func readMember(s session, conv impart.ConvID, user impart.UserID) (m *member, e
 	}, conv, user)
 	return m, err
 }
+
+const selectMember = "SELECT role, from_seq, to_seq FROM members WHERE conv_id = ? AND user_id = ? ORDER BY from_seq"
 
 // readHead finds the head of a user with these periods.
 func readHead(s session, c *convState, ps impart.Periods) (impart.Seq, error) {
@@ -152,6 +154,18 @@ func readHead(s session, c *convState, ps impart.Periods) (impart.Seq, error) {
 		}
 	}
 	return w.at, nil
+}
+
+// prefetchHeads has readHead's look at the recalls of conversations done at once, for
+// those who do not see everything.
+func prefetchHeads[T any](s session, of []T, view func(T) (*convState, impart.Periods)) error {
+	var asks []ask
+	for _, v := range of {
+		if c, ps := view(v); c != nil && len(ps) > 0 && !ps.All() {
+			asks = append(asks, ask{selectRecallsBelow, []any{c.id, c.last()}})
+		}
+	}
+	return s.prefetch(asks)
 }
 
 const (
@@ -253,9 +267,11 @@ func (tx *txn) flow(conv impart.ConvID, user impart.UserID) (*flows, error) {
 	return f, err
 }
 
+const selectRead = "SELECT epoch, read_seq FROM read_cursors WHERE user_id = ? AND conv_id = ?"
+
 // readRead reads the user's read cursor; nil if there is none.
 func readRead(s session, conv impart.ConvID, user impart.UserID) (out *readRow, err error) {
-	err = s.query("SELECT epoch, read_seq FROM read_cursors WHERE user_id = ? AND conv_id = ?", func(r row) error {
+	err = s.query(selectRead, func(r row) error {
 		out = &readRow{impart.Epoch(r.num(0)), r.seq(1)}
 		return nil
 	}, user, conv)
@@ -280,9 +296,11 @@ func scanEvent(r row, conv impart.ConvID) impart.Event {
 	return ev
 }
 
+const selectEvent = "SELECT " + eventColumns + " FROM events WHERE conv_id = ? AND seq = ?"
+
 // readEvent reads one event; nil if it is not there.
 func readEvent(s session, conv impart.ConvID, seq impart.Seq) (ev *impart.Event, err error) {
-	err = s.query("SELECT "+eventColumns+" FROM events WHERE conv_id = ? AND seq = ?", func(r row) error {
+	err = s.query(selectEvent, func(r row) error {
 		found := scanEvent(r, conv)
 		ev = &found
 		return nil

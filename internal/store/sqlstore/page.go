@@ -35,6 +35,15 @@ const selectView = "SELECT m.epoch, c.conv_id, c.kind, c.history, c.next_seq, c.
 
 // readView reads it; without periods the user sees nothing.
 func readView(s session, conv impart.ConvID, user impart.UserID) (*view, error) {
+	v, err := readPlace(s, conv, user)
+	if err != nil {
+		return v, err
+	}
+	return v, v.findHead(s)
+}
+
+// readPlace is readView without the head.
+func readPlace(s session, conv impart.ConvID, user impart.UserID) (*view, error) {
 	v := &view{}
 	err := s.query(selectView, func(r row) error {
 		v.epoch = impart.Epoch(r.num(0))
@@ -46,15 +55,21 @@ func readView(s session, conv impart.ConvID, user impart.UserID) (*view, error) 
 		}
 		return nil
 	}, conv, user)
-	if err != nil || len(v.periods) == 0 {
-		return v, err
-	}
 	// Mostly there is one; the database would make a temporary table to sort it.
 	slices.SortFunc(v.periods, func(a, b impart.Period) int { return cmp.Compare(a.From, b.From) })
-	v.head, err = readHead(s, v.conv, v.periods)
-	v.floor = min(v.conv.floor, v.head)
 	return v, err
 }
+
+func (v *view) findHead(s session) (err error) {
+	if len(v.periods) == 0 {
+		return nil
+	}
+	v.head, err = readHead(s, v.conv, v.periods)
+	v.floor = min(v.conv.floor, v.head)
+	return err
+}
+
+func (v *view) seenBy() (*convState, impart.Periods) { return v.conv, v.periods }
 
 func readPage(s session, q *store.PageQuery) (page impart.Page, err error) {
 	v, err := readView(s, q.Conv, q.User)

@@ -25,6 +25,8 @@ const (
 	// idleTimeout how long a node that froze in a transaction holds its own.
 	lockTimeout = 5 * time.Second
 	idleTimeout = 10 * time.Second
+	// connectTimeout bounds one attempt to connect to one host.
+	connectTimeout = 5 * time.Second
 	// minServer is the oldest release whose functions are enough.
 	minServer = 130000
 )
@@ -91,6 +93,9 @@ func (p *pgEngine) prepare(cfg *pgx.ConnConfig) {
 		if _, there := cfg.RuntimeParams[name]; !there && !p.pooled {
 			cfg.RuntimeParams[name] = value
 		}
+	}
+	if cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > connectTimeout {
+		cfg.ConnectTimeout = connectTimeout // a host that is frozen holds up the others
 	}
 	set("application_name", "impart")
 	set("lock_timeout", millis(lockTimeout))

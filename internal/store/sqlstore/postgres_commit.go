@@ -90,6 +90,9 @@ func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
 	defer held.Release()
 	tx := &pgTxn{p: p, was: p.identity.before(), attempts: a, held: held}
 	tx.pgSession = newSession(ctx, held, pgStatements.begin)
+	if p.pooled {
+		tx.later(setLocally)
+	}
 	tx.txn = &txn{session: tx.pgSession, writer: w, bulk: tx, redo: a.redo}
 	outcome, err := tx.run(ops)
 	if err == nil {
@@ -103,6 +106,11 @@ func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
 	}
 	return outcome, err
 }
+
+// setLocally is what a session of our own is set to once, for one transaction.
+var setLocally = "SELECT set_config('synchronous_commit', 'on', true) FROM (SELECT current_setting('synchronous_commit') AS own) AS s" +
+	" WHERE own NOT IN ('on', 'remote_apply') UNION ALL SELECT set_config('lock_timeout', '" + millis(lockTimeout) + "', true)" +
+	" UNION ALL SELECT set_config('idle_in_transaction_session_timeout', '" + millis(idleTimeout) + "', true)"
 
 // undo rolls back; a connection that cannot is closed, and the transaction ends
 // with it.

@@ -31,6 +31,9 @@ func (s *Store) Report(ctx context.Context, who impart.Who) (impart.Report, erro
 		if report.More = len(users) > who.Limit; report.More {
 			users = users[:who.Limit]
 		}
+		if err := prefetchDelivery(c, v.conv, users); err != nil {
+			return err
+		}
 		for _, u := range users {
 			d, err := readDelivery(c, v.conv, v.epoch, u, ev)
 			if err != nil {
@@ -84,6 +87,9 @@ func (s *Store) Delivery(ctx context.Context, conv impart.ConvID, seq impart.Seq
 		if err != nil {
 			return err
 		}
+		if err := prefetchDelivery(c, state, users); err != nil {
+			return err
+		}
 		for _, u := range users {
 			d, err := readDelivery(c, state, meta.epoch, u, ev)
 			if err != nil {
@@ -135,6 +141,21 @@ func readAudience(s session, conv impart.ConvID, after impart.UserID, ev *impart
 	}
 }
 
+// prefetchDelivery has what readDelivery reads of each user read at once.
+func prefetchDelivery(s session, c *convState, users []impart.MemberInfo) error {
+	asks := make([]ask, 0, 2*len(users))
+	for i := range users {
+		asks = append(asks, ask{selectRead, []any{users[i].User, c.id}}, ask{selectDeliveries, []any{c.id, users[i].User}})
+	}
+	if err := s.prefetch(asks); err != nil {
+		return err
+	}
+	return prefetchHeads(s, users, func(u impart.MemberInfo) (*convState, impart.Periods) { return c, u.Periods })
+}
+
+const selectDeliveries = "SELECT d.device_id, d.install_epoch, " + cursorColumns + " FROM devices d LEFT JOIN device_cursors c" +
+	" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ? ORDER BY d.device_id"
+
 // readDelivery reads how far an event has come with one user.
 func readDelivery(s session, c *convState, epoch impart.Epoch, u impart.MemberInfo, ev *impart.Event) (impart.UserDelivery, error) {
 	out := impart.UserDelivery{User: u.User}
@@ -148,8 +169,7 @@ func readDelivery(s session, c *convState, epoch impart.Epoch, u impart.MemberIn
 	}
 	out.Read = read.counts(epoch) >= ev.Seq
 	p := &place{epoch: epoch, periods: u.Periods, floor: min(c.floor, head), head: head}
-	err = s.query("SELECT d.device_id, d.install_epoch, "+cursorColumns+" FROM devices d LEFT JOIN device_cursors c"+
-		" ON c.user_id = d.user_id AND c.device_id = d.device_id AND c.conv_id = ? WHERE d.user_id = ? ORDER BY d.device_id", func(r row) error {
+	err = s.query(selectDeliveries, func(r row) error {
 		cur := p.describe(scanCursor(r, 2), impart.InstallEpoch(r.num(1)))
 		cur.User, cur.Device, cur.Conv = u.User, impart.DeviceID(r.str(0)), c.id
 		out.Devices = append(out.Devices, cur)

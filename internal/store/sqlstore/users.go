@@ -58,6 +58,13 @@ func readCursors(s session, dev *impart.DeviceInfo, epoch impart.Epoch) ([]impar
 	if err != nil {
 		return nil, err
 	}
+	asks := make([]ask, 0, len(rows))
+	for _, v := range rows {
+		asks = append(asks, ask{selectMember, []any{v.conv.id, dev.User}})
+	}
+	if err := s.prefetch(asks); err != nil {
+		return nil, err
+	}
 	var out []impart.DeviceCursor
 	for _, v := range rows {
 		m, err := readMember(s, v.conv.id, dev.User)
