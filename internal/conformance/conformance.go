@@ -74,6 +74,7 @@ func topics() []topic {
 		{"written", writtenStories},
 		{"life", lifeStories},
 		{"load", loadStories},
+		{"nodes", nodeStories},
 	}
 }
 
