@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox assets-check shell-check model lab campaign campaign-hunt fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes assets-check shell-check model lab campaign campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -27,6 +27,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 OUTSIDE := ./test/...
 INSIDE   = $$($(GO) list ./... | grep -v '/test/')
 
+# What makes the black box's servers share a PostgreSQL database, and its stories of faults.
+NODES  := IMPART_STORE=postgres IMPART_NODES=2
+FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy)
+
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -36,7 +40,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check assets-check model test-go test-blackbox ## everything, as CI does (needs Chromium, spin and a C compiler; up to 15 minutes)
+test: fmt-check vet lint shell-check assets-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, spin and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
@@ -68,15 +72,24 @@ shell-check: ## the shell scripts
 
 # The crowds of the SDK's stories are smaller under the race detector.
 test-go: ## unit and component tests, with the race detector
+	@scripts/find-postgres.sh >/dev/null
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test $(TESTFLAGS) ./client
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault
 	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/logic ./internal/store/sqlstore
 	$(GO) test -tags fault -timeout 6m $(TESTFLAGS) ./internal/lab/campaign/simulate
 
-test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, the page in a browser
+# The stories of the protocol are told once more on two nodes with one PostgreSQL
+# database; those of faults have their own for several nodes.
+test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, several nodes, the page in a browser
+	@scripts/find-postgres.sh >/dev/null
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
 	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
+	$(NODES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
+
+test-nodes: ## every story of the black box on PostgreSQL, those of the shared server on two nodes
+	@scripts/find-postgres.sh >/dev/null
+	$(NODES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \

@@ -29,7 +29,7 @@ func caseFaults(p page) []string {
 		}
 		told[row[0]] = true
 	}
-	_, waiting, _ := strings.Cut(p.text, "\nTwo wait")
+	_, waiting, _ := strings.Cut(p.text, "\nOne waits")
 	for _, found := range waitingCase.FindAllStringSubmatch(waiting, -1) {
 		if told[found[1]] {
 			faults = append(faults, fmt.Sprintf("%s: case %s waits, and has a command", p.name, found[1]))

@@ -167,6 +167,9 @@ func TestWhatAnOperatorDoesReachesEveryNode(t *testing.T) {
 	// A session that ends makes the bus deaf for a moment, in which the operator acts.
 	sleeping := func(act func()) {
 		t.Helper()
+		for _, n := range w.nodes {
+			until(t, "a bus that hears", func() bool { up, _ := n.Metric(t, "im_bus_up", ""); return up == 1 })
+		}
 		if err := d.Exec(context.Background(), "postgres", fmt.Sprintf("ALTER DATABASE %s CONNECTION LIMIT 0", d.Name)); err != nil {
 			t.Fatal(err)
 		}
@@ -189,5 +192,17 @@ func TestWhatAnOperatorDoesReachesEveryNode(t *testing.T) {
 	}
 	if got := w.loginAt(w.nodes[0].Addr(), "dan", "phone", nil).welcome.Int("epoch"); got != epoch {
 		t.Errorf("the nodes have epochs %d and %d", got, epoch)
+	}
+}
+
+// until waits for a condition that nothing tells of.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for late := time.After(patience); !holds(); {
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-late:
+			t.Fatalf("no %s within %v", what, patience)
+		}
 	}
 }
