@@ -34,6 +34,39 @@ type Admin interface {
 	// RaiseEpoch starts a new history, to max(old + 1, now in ms), and tells every
 	// connection to sync again.
 	RaiseEpoch(ctx context.Context) (Epoch, error)
+	// History is what this node knows of the store's history, also while it is halted.
+	History(ctx context.Context) (HistoryInfo, error)
+}
+
+// The states of a store's history, as one node sees them.
+const (
+	HistoryAccepted = "accepted" // requests are served
+	HistoryHalted   = "halted"   // another history was met: nothing is written or read
+	HistoryJudging  = "judging"  // the same, and verdicts of other nodes are waited for
+)
+
+// HistoryInfo is what one node knows of the store's history.
+type HistoryInfo struct {
+	State       string
+	Epoch       Epoch
+	Incarnation string   // the one that was accepted last; "" while it has not changed
+	Met         string   // the one that waits for its judgement, or ""
+	Waiting     []string // names of nodes whose verdict is waited for
+	Since       Millis   // when this node halted; 0: it has not
+	Lost        int64    // acknowledged messages of this node known to be gone, since it started
+	Last        *JudgementInfo
+}
+
+// JudgementInfo is the last judgement that this node has taken part in.
+type JudgementInfo struct {
+	At      Millis
+	Raised  bool // the epoch was raised; false: kept
+	Epoch   Epoch
+	Why     string
+	Late    bool   // others had decided before this node gave its verdict
+	Missing int64  // acknowledged commits of this node that are gone
+	Lost    int64  // those of them that are messages
+	Halted  Millis // how long this node had halted
 }
 
 // UserInfo is what is kept of a user.

@@ -130,6 +130,7 @@ var sleepsAllowed = map[string]string{
 	"internal/chat/lines_test.go":      "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/chat/screen_test.go":     "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/gateway/between_test.go": "its stories run in the bubbles of virtual time that world_test.go makes",
+	"internal/logic/failover_test.go":  "its stories run in bubbles of virtual time",
 	"client/careless_test.go":          "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/hostile_test.go":           "its stories run in the bubbles of virtual time that scripted_test.go makes",
 	"client/epoch_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",

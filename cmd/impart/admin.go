@@ -271,8 +271,17 @@ func epochCommand(env streams) *cobra.Command {
 			return err
 		})
 	})
+	show := leaf(env, "show", "The epoch, and what became of the last failover", nil, func(cmd *cobra.Command, c *adminClient, _ []string) error {
+		var h api.History
+		raw, err := c.ask(cmd.Context(), http.MethodGet, adminPath("epoch"), nil, &h)
+		if err != nil {
+			return err
+		}
+		return c.show(cmd, raw, func(w io.Writer) error { return showHistory(w, &h) })
+	})
+	show.Long = "Tells the epoch, whether the database was replaced and that waits for its judgement, and how the last judgement went, as the server that is asked knows it."
 	raise.Flags().BoolVar(&yes, "yes", false, "do it")
 	raise.Long = "Raises the store's epoch. To be done once after a backup was restored or a failover may have lost commits: " +
 		"devices then keep only the events that the server still has, pull the others again, and send again what was lost."
-	return family("epoch", "The store's epoch: raise", raise)
+	return family("epoch", "The store's epoch: show, raise", show, raise)
 }

@@ -31,6 +31,7 @@ func databaseFindings(ctx context.Context, c *config) []finding {
 		findings = append(findings, schemaFinding(found.Schema, found.Known), finding{Check: "epoch", Verdict: good, Found: fmt.Sprint(found.Epoch)})
 	}
 	findings = append(findings, settingFindings(vouched(found.Settings, c.Replication))...)
+	findings = append(findings, failoverFinding(found.Settings, c.Replication))
 	findings = append(findings, offsetFinding(found.Asked.Sub(time.UnixMilli(int64(found.Now)))))
 	return append(findings, busFinding(ctx, c))
 }

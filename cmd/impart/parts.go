@@ -106,12 +106,18 @@ func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) erro
 	}
 	p.store = opened
 	p.closers = append(p.closers, opened.Close)
-	settings, err := durability(ctx, opened, c.Replication)
+	settings, err := opened.Settings(ctx)
 	if err != nil {
 		return fmt.Errorf("the store does not tell its settings: %w", err)
 	}
+	unsafe := unsafeOf(settings)
+	settings = vouched(settings, c.Replication)
 	p.settings.Store(&settings)
-	for _, s := range unsafeOf(settings) {
+	if len(unsafe) == 0 && len(unsafeOf(settings)) > 0 {
+		// No reason not to start: right after a failover no standby may be there yet.
+		log.Error("IM_REPLICATION=sync does not count: no commit waits for a standby, so a failover would raise the epoch")
+	}
+	for _, s := range unsafe {
 		if !c.AllowUnsafe {
 			return fmt.Errorf("the store's %s is %s and should be %s: %s; change it, or set IM_ALLOW_UNSAFE_DURABILITY=true to lose messages knowingly",
 				s.Name, s.Value, s.Want, s.Why)
@@ -187,6 +193,7 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 		MaxBody: c.MaxBody, RecallWindow: c.RecallWindow,
 		SendRate: float64(c.RateSend), SendBurst: c.RateBurst,
 		Retention: c.Retention, DedupRetention: c.DedupRetention,
+		Node: c.gatewayID(), Vouched: c.Replication == "sync",
 		Log: log, Metrics: registry,
 	}
 	// Here 0 means no bound; there it means the default, and less than 0 no bound.
@@ -239,7 +246,7 @@ func (p *parts) ready(ctx context.Context) []api.Check {
 		check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"),
 	}
 	if p.shared {
-		checks = append(checks, p.clockCheck())
+		checks = append(checks, p.clockCheck(), p.historyCheck(ctx))
 	}
 	return checks
 }

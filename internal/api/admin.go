@@ -235,6 +235,11 @@ func (s *server) raiseEpoch(c *call) error {
 	return c.answer(http.StatusOK, Epoch{Epoch: epoch}, err)
 }
 
+func (s *server) getHistory(c *call) error {
+	info, err := s.Admin.History(c.r.Context())
+	return c.answer(http.StatusOK, historyOf(info), err)
+}
+
 // user reads a user id out of the path.
 func (c *call) user(name string) (impart.UserID, error) {
 	user := impart.UserID(c.r.PathValue(name))

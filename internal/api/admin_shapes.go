@@ -150,6 +150,40 @@ type Device struct {
 	Cursors      []Cursor            `json:"cursors" nullable:"false" maxItems:"1000"`
 }
 
+// History is what a node knows of the store's history.
+type History struct {
+	Epoch       impart.Epoch  `json:"epoch" example:"1"`
+	State       string        `json:"state" enum:"accepted,halted,judging" doc:"halted and judging: the database was replaced, and nothing is written or read until that is judged"`
+	Incarnation string        `json:"incarnation,omitzero" doc:"the history that was accepted last, where it has changed since this node started"`
+	Met         string        `json:"met,omitzero" doc:"the history that waits for its judgement"`
+	Waiting     []string      `json:"waiting,omitzero" doc:"nodes whose verdict is waited for"`
+	Since       impart.Millis `json:"since,omitzero" doc:"when this node halted"`
+	Lost        int64         `json:"lost" doc:"messages that this node had acknowledged and that are gone, since it started"`
+	Last        *Judgement    `json:"last,omitzero" doc:"the last judgement since this node started"`
+}
+
+// Judgement is what became of a change of the store's history.
+type Judgement struct {
+	At      impart.Millis `json:"at"`
+	Raised  bool          `json:"raised" doc:"the epoch was raised; false: every acknowledged commit was there, and it was kept"`
+	Epoch   impart.Epoch  `json:"epoch"`
+	Why     string        `json:"why"`
+	Late    bool          `json:"late" doc:"the others had decided before this node gave its verdict"`
+	Missing int64         `json:"missing" doc:"acknowledged commits of this node that are gone"`
+	Lost    int64         `json:"lost" doc:"those of them that are messages"`
+	Halted  int64         `json:"halted_ms" doc:"how long this node had halted"`
+}
+
+func historyOf(info impart.HistoryInfo) History {
+	h := History{
+		Epoch: info.Epoch, State: info.State, Incarnation: info.Incarnation, Met: info.Met, Waiting: info.Waiting, Since: info.Since, Lost: info.Lost,
+	}
+	if l := info.Last; l != nil {
+		h.Last = &Judgement{At: l.At, Raised: l.Raised, Epoch: l.Epoch, Why: l.Why, Late: l.Late, Missing: l.Missing, Lost: l.Lost, Halted: int64(l.Halted)}
+	}
+	return h
+}
+
 // Epoch is the store's epoch.
 type Epoch struct {
 	Epoch impart.Epoch `json:"epoch" example:"1"`

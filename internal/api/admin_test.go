@@ -145,6 +145,9 @@ func TestRaisingTheEpoch(t *testing.T) {
 	if raised < 1_700_000_000_000 {
 		t.Errorf("epoch %d is not Unix milliseconds", raised)
 	}
+	if got := w.do("GET", "/admin/v1/epoch", "").wants(http.StatusOK).contains(`"state":"accepted"`); got.number("epoch") != raised {
+		t.Errorf("told %s, the epoch is %d", got.body, raised)
+	}
 	for _, sample := range []struct{ op, body string }{
 		{"sync", `{"conv":"c-ab","after":0,"epoch":1}`}, {"ack", `{"conv":"c-ab","seq":1,"epoch":1}`}, {"ack", `{"epoch":1,"acks":[{"conv":"c-ab","seq":1}]}`},
 		{"read", `{"conv":"c-ab","seq":1,"epoch":1}`}, {"send", `{"conv_id":"c-ab","client_msg_id":"n","text":"x","epoch":1}`}, {"recall", `{"conv":"c-ab","seq":1,"cmid":"r","epoch":1}`},

@@ -123,6 +123,10 @@ func adminRoutes() []*route {
 			id: "get-devices", tag: "admin", summary: "The devices of this id, every user's or one user's, with their cursors",
 			reply: Devices{}, query: []param{{"user", "only this user's device"}}, codes: [][]impart.Code{anyCodes, missing},
 		}},
+		{http.MethodGet, root + "epoch", admin, (*server).getHistory, doc{
+			id: "get-epoch", tag: "admin", summary: "The epoch, and whether a failover waits for its judgement, as this node knows it",
+			reply: History{}, codes: [][]impart.Code{anyCodes},
+		}},
 		{http.MethodPost, root + "epoch", admin, (*server).raiseEpoch, doc{
 			id: "raise-epoch", tag: "admin", summary: "Start a new epoch, after history may have been rewritten; every device syncs again",
 			reply: Epoch{}, codes: [][]impart.Code{anyCodes},

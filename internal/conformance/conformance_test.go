@@ -18,6 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(opts memstore.Options) func(*testing.T) conformance.Subject {
 	return func(*testing.T) conformance.Subject {
+		opts.Shared = true
 		s := memstore.New(opts)
 		var nodes []*memstore.Store
 		return conformance.Subject{

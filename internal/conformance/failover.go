@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"testing"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -72,7 +73,8 @@ var failoverStories = []story{
 		w.replaceable()
 		w.Replace(w.t)
 		w.halted()
-		waits := func(store.Bench) store.Ruling { return store.Wait }
+		var first impart.Millis
+		waits := func(b store.Bench) store.Ruling { first = b.First; return store.Wait }
 		same(w, "judgement", w.judges(w.Store, nodeOne, store.Verdict{}, waits), store.Judgement{Waiting: true})
 		if impart.CodeOf(w.Store.Append(w.ctx, []store.Append{w.msg("ana", "c", "k", "x")})[0].Err) != impart.Unavailable {
 			w.t.Error("it is written before the judgement")
@@ -82,8 +84,10 @@ var failoverStories = []story{
 			if len(b.Verdicts) != 1 || b.Verdicts[0].Missing != 4 || b.Verdicts[0].Lost != 2 || !b.Verdicts[0].Vouched || b.Verdicts[0].Node != nodeOne {
 				w.t.Errorf("on the bench: %+v", b.Verdicts)
 			}
+			same(w, "first", b.First, first)
 			return store.Keep
 		}
+		time.Sleep(5 * time.Millisecond)
 		w.judges(w.Store, nodeOne, store.Verdict{Checked: 9, Missing: 4, Lost: 2, Vouched: true}, seen)
 	}},
 	{"the bench knows who has beaten, and who has left", func(w *world) {

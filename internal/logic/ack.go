@@ -26,7 +26,9 @@ func (s *Service) Ack(ctx context.Context, ack impart.Ack) []impart.Acked {
 	if len(moves) == 0 {
 		return acked
 	}
+	turn := s.ledger.begin()
 	results := s.store.Advance(ctx, moves)
+	s.promiseMoved(turn, epoch, moves, results)
 	s.publish(ctx, s.deliveries(ctx, &ack, epoch, moves, results)...)
 	s.settleAcks(ctx, acked, places, results)
 	return acked

@@ -21,6 +21,7 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 	for i := range items {
 		entries[i].Key = dedup.KeyOf(items[i].Sender, items[i].CMID)
 	}
+	turn := s.ledger.begin()
 	s.dedup.Find(ctx, entries)
 	results := make([]store.Appended, len(items))
 	present := presentOnce{s: s}
@@ -33,6 +34,9 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 		}
 	}
 	s.keepEarly(ctx, entries, items)
+	if len(left) < len(items) && !s.ledger.valid(turn) {
+		left = s.withdraw(results, len(items))
+	}
 	s.metrics.answered(len(items) - len(left))
 	switch len(left) {
 	case 0:
@@ -53,6 +57,16 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 		results[i] = committed[k]
 	}
 	return results
+}
+
+// withdraw takes answers back that were kept of a history which is being judged: the
+// store, which is halted, gives the others.
+func (s *Service) withdraw(results []store.Appended, n int) (left []int) {
+	for i := range n {
+		results[i] = store.Appended{}
+		left = append(left, i)
+	}
+	return left
 }
 
 // presentOnce reads the store's epoch once for all items of a request that need it.

@@ -49,6 +49,13 @@ type Config struct {
 	// DedupRetention is the age at which dedup rows are removed, those of recalled
 	// messages excepted; 0: never.
 	DedupRetention time.Duration
+	// Node is what this process is called where nodes are told apart, in logs and in
+	// the database; "": node.
+	Node string
+	// Vouched says that the operator vouches for a replication that loses nothing that
+	// was acknowledged (IM_REPLICATION=sync): then a failover that was verified keeps
+	// the epoch.
+	Vouched bool
 	// Log takes what a caller is not told; nil: nothing is logged.
 	Log *slog.Logger
 	// Metrics takes the service's metrics; nil: none.
@@ -89,6 +96,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SendBurst == 0 {
 		c.SendBurst = max(1, int(min(2*c.SendRate, 1e9)))
+	}
+	if c.Node == "" {
+		c.Node = "node"
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

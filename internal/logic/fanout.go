@@ -32,7 +32,11 @@ func (s *Service) Range(ctx context.Context, conv impart.ConvID, from, through i
 		return impart.Range{}, s.answer(ctx, "range", err)
 	}
 	look := s.look()
+	turn := s.ledger.begin()
 	part, err := s.store.Range(ctx, conv, from, through, rangeLimit)
+	if err == nil {
+		err = s.promiseShown(turn, part.Events, part.Epoch)
+	}
 	if err != nil {
 		return impart.Range{}, s.answer(ctx, "range", err)
 	}

@@ -37,6 +37,8 @@ type Service struct {
 	users     *cache[impart.UserID, knownUser]
 	audiences *cache[impart.ConvID, knownAudience]
 	epoch     knownEpoch
+	ledger    ledger
+	failover  *failover
 
 	failures rate.Sometimes // keeps a broken store from flooding the log
 
@@ -70,6 +72,8 @@ func New(cfg Config) (*Service, error) {
 		failures:  rate.Sometimes{First: 10, Interval: time.Second},
 	}
 	s.epoch.reading = make(chan struct{}, 1)
+	s.failover = newFailover(s)
+	s.failover.state.State = impart.HistoryAccepted
 	if err := s.metrics.register(cfg.Metrics); err != nil {
 		return nil, fmt.Errorf("logic: %w", err)
 	}
@@ -77,6 +81,7 @@ func New(cfg Config) (*Service, error) {
 	s.stop = stop
 	s.unlearn = s.bus.Subscribe(s.learn)
 	s.startCleaning(ctx)
+	s.running.Go(func() { s.failover.run(ctx) })
 	return s, nil
 }
 
@@ -100,6 +105,7 @@ func (s *Service) learn(m bus.Message) {
 		s.users.drop(m.User)
 	case bus.EpochRaised:
 		s.epoch.saw(m.Epoch)
+		s.audiences.clear() // members may have been another history's
 	case bus.Missed:
 		s.users.clear()
 		s.epoch.forget()
@@ -159,6 +165,7 @@ func (s *Service) answer(ctx context.Context, op string, err error) error {
 // unfinished logs that the store did not finish a request. A caller that went
 // away is no news.
 func (s *Service) unfinished(ctx context.Context, op string, err error) {
+	s.failover.kick()
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/store"
 )
 
 // maxMembers is how many members one PUT of a conversation may name.
@@ -20,10 +21,14 @@ func (s *Service) PutConversation(ctx context.Context, spec impart.ConvSpec) (im
 	ctx, done := detach(ctx)
 	defer done()
 	joins := impart.Seq(0)
+	turn := s.ledger.begin()
 	info, created, err := s.store.PutConversation(ctx, spec, func() (impart.MID, impart.Millis) {
 		joins++
 		return s.stamp()
 	})
+	if err == nil {
+		err = s.promiseChanged(turn, info)
+	}
 	if err != nil {
 		return impart.ConvInfo{}, false, s.answer(ctx, "put conversation", err)
 	}
@@ -40,6 +45,11 @@ func (s *Service) changed(ctx context.Context, info impart.ConvInfo, events impa
 	if events > 0 {
 		s.publish(ctx, bus.Message{Kind: bus.Wake, Conv: info.Conv, From: max(1, info.Head-events+1), Head: info.Head})
 	}
+}
+
+// promiseChanged enters a conversation as it was left.
+func (s *Service) promiseChanged(turn uint64, info impart.ConvInfo) error {
+	return s.promise(turn, shelfOthers, store.Promise{What: store.PromisedChange, Conv: info.Conv, Seq: info.Head})
 }
 
 func checkSpec(spec impart.ConvSpec) (impart.ConvSpec, error) {
@@ -133,8 +143,9 @@ func (s *Service) PutMember(ctx context.Context, conv impart.ConvID, member impa
 	}
 	ctx, done := detach(ctx)
 	defer done()
+	turn := s.ledger.begin()
 	info, joined, err := s.store.PutMember(ctx, conv, member, impart.System, s.stamp)
-	return s.memberChanged(ctx, "put member", info, joined, err)
+	return s.memberChanged(ctx, "put member", turn, info, joined, err)
 }
 
 // RemoveMember implements [impart.Admin].
@@ -144,11 +155,15 @@ func (s *Service) RemoveMember(ctx context.Context, conv impart.ConvID, user imp
 	}
 	ctx, done := detach(ctx)
 	defer done()
+	turn := s.ledger.begin()
 	info, left, err := s.store.RemoveMember(ctx, conv, user, impart.System, s.stamp)
-	return s.memberChanged(ctx, "remove member", info, left, err)
+	return s.memberChanged(ctx, "remove member", turn, info, left, err)
 }
 
-func (s *Service) memberChanged(ctx context.Context, op string, info impart.ConvInfo, changed bool, err error) (impart.ConvInfo, error) {
+func (s *Service) memberChanged(ctx context.Context, op string, turn uint64, info impart.ConvInfo, changed bool, err error) (impart.ConvInfo, error) {
+	if err == nil {
+		err = s.promiseChanged(turn, info)
+	}
 	if err != nil {
 		return impart.ConvInfo{}, s.answer(ctx, op, err)
 	}

@@ -28,6 +28,9 @@ type metrics struct {
 	audiences   *prometheus.CounterVec
 	removed     *prometheus.CounterVec
 	cleanFailed prometheus.Counter
+	halted      prometheus.Gauge
+	failovers   *prometheus.CounterVec
+	lost        *prometheus.CounterVec
 }
 
 func newMetrics(st store.Store) *metrics {
@@ -48,10 +51,19 @@ func newMetrics(st store.Store) *metrics {
 		cleanFailed: counter("im_retention_failed_total",
 			"Rounds of removing old rows that the store did not finish; the next round goes on."),
 	}
+	m.halted = prometheus.NewGauge(prometheus.GaugeOpts{Name: "im_store_halted",
+		Help: "1 while the database has a history that has not been judged: nothing is written or read."})
+	m.failovers = counters("im_failovers_total", "Changes of the database's history that were judged, by what became of the epoch.", "epoch")
+	m.lost = counters("im_lost_acknowledged_total",
+		"What this node had acknowledged and a later history of the database lacks, by kind; two nodes that answered the same count it twice.", "what")
+	m.lost.WithLabelValues(string(store.PromisedMessage))
+	for _, epoch := range []string{"kept", "raised"} {
+		m.failovers.WithLabelValues(epoch)
+	}
 	m.dedupHit.WithLabelValues("client_msg_id")
 	m.all = []prometheus.Collector{
 		m.stored, m.recalled, m.dedupHit, m.dedupCached, m.refused, m.sendSeconds, m.sendItems, m.wakes, m.receipts, m.acked,
-		m.audiences, m.removed, m.cleanFailed,
+		m.audiences, m.removed, m.cleanFailed, m.halted, m.failovers, m.lost,
 		reading("im_store_commits_total", "Transactions that wrote.", func(s store.Stats) float64 { return float64(s.Commits) }, st),
 		reading("im_store_items_total", "Appends, acknowledgements and others that shared them.", func(s store.Stats) float64 { return float64(s.Items) }, st),
 		reading("im_store_reads_total", "Transactions that only read.", func(s store.Stats) float64 { return float64(s.Reads) }, st),

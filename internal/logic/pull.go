@@ -41,7 +41,11 @@ func (s *Service) Pull(ctx context.Context, pull impart.Pull) (impart.Pulled, er
 	}
 	for range pullTries {
 		var pulled impart.Pulled
+		turn := s.ledger.begin()
 		pulled, err = s.pull(ctx, pull.Session, limit)
+		for i := range pulled.Convs {
+			err = first(err, s.promiseShown(turn, pulled.Convs[i].Events, pulled.Epoch))
+		}
 		if err == nil {
 			return pulled, nil
 		}

@@ -19,9 +19,13 @@ func (s *Service) Read(ctx context.Context, read impart.Read) (impart.Seq, error
 		return 0, s.answer(ctx, "read", err)
 	}
 	epoch := s.epochBefore(ctx, read.Epoch)
+	turn := s.ledger.begin()
 	result := s.store.MarkRead(ctx, []store.MarkRead{{
 		User: read.Session.User, Epoch: read.Epoch, Conv: read.Conv, Seq: read.Seq,
 	}})[0]
+	if result.Err == nil && result.Moved {
+		result.Err = s.promise(turn, shelfCursors, store.Promise{What: store.PromisedRead, User: read.Session.User, Epoch: epoch, Conv: read.Conv, Seq: result.Read})
+	}
 	if result.Err != nil {
 		return 0, s.answer(ctx, "read", result.Err)
 	}

@@ -31,11 +31,17 @@ func (s *Service) Hello(ctx context.Context, hello impart.Hello) (impart.Welcome
 		return impart.Welcome{}, s.answer(ctx, "hello", err)
 	}
 	now := s.now()
+	turn := s.ledger.begin()
 	device, err := s.store.Hello(ctx, store.Hello{
 		User: hello.Identity.User, Device: hello.Device, Install: hello.Install, N: hello.N, History: hello.History, Now: now,
 	})
 	if err == nil {
 		err = s.authorize(ctx, hello.Identity)
+	}
+	if err == nil {
+		err = s.promise(turn, shelfOthers, store.Promise{
+			What: store.PromisedSession, User: hello.Identity.User, Device: hello.Device, Install: device.Install, Number: device.Session, Epoch: device.Epoch,
+		})
 	}
 	if err != nil {
 		return impart.Welcome{}, s.answer(ctx, "hello", err)

@@ -22,7 +22,11 @@ func (s *Service) Sync(ctx context.Context, sync impart.Sync) (impart.Page, erro
 	if err != nil {
 		return impart.Page{}, s.answer(ctx, "sync", err)
 	}
+	turn := s.ledger.begin()
 	page, err := s.store.Page(ctx, query)
+	if err == nil {
+		err = s.promiseShown(turn, page.Events, page.Epoch)
+	}
 	if err != nil {
 		return impart.Page{}, s.answer(ctx, "sync", err)
 	}

@@ -10,7 +10,7 @@ import (
 // Backup is a store on a copy of what has committed by now. Like one that has
 // crashed it does nothing until [Store.Reopen].
 func (s *Store) Backup() *Store {
-	b := open(Options{Now: s.now}, s.on().copied())
+	b := open(Options{Now: s.now, Shared: s.shared}, s.on().copied())
 	maps.Copy(b.breaks, s.breaks)
 	b.Crash()
 	return b

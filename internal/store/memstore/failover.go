@@ -19,7 +19,7 @@ func (s *Store) Node() *Store {
 	d := s.on()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := attach(Options{Now: s.now}, d)
+	n := attach(Options{Now: s.now, Shared: true}, d)
 	maps.Copy(n.breaks, s.breaks)
 	return n
 }
@@ -164,6 +164,9 @@ func (s *Store) Look(ctx context.Context) (*store.Halt, error) {
 
 // Beat implements [store.Failover].
 func (s *Store) Beat(ctx context.Context, of store.Node) (beat store.Beat, err error) {
+	if !s.shared {
+		return store.Beat{Alone: true}, nil
+	}
 	err = s.write(ctx, 1, func(st *state) {
 		row := st.nodes[of.ID]
 		if row == nil {
@@ -276,7 +279,11 @@ func (d *disk) change() string { return fmt.Sprintf("%s#%d", d.name(), d.state.j
 
 // decide is step 1 of [store.Failover.Judge].
 func (st *state) decide(d *disk, change string, known int64, given store.Verdict, rule store.Rule, now impart.Millis) store.Judgement {
-	st.verdicts[change+" "+given.Node.ID] = &verdict{given, change, now, 0}
+	first := now
+	if before := st.verdicts[change+" "+given.Node.ID]; before != nil {
+		first = before.at
+	}
+	st.verdicts[change+" "+given.Node.ID] = &verdict{given, change, first, 0}
 	bench := store.Bench{Now: now, First: now}
 	for _, id := range sortedKeys(st.nodes) {
 		bench.Nodes = append(bench.Nodes, st.nodes[id].Seen)

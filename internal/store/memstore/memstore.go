@@ -26,12 +26,16 @@ type Options struct {
 	Breaks []Break
 	// Incarnation names the history; "" means "memory".
 	Incarnation string
+	// Shared says that other nodes can reach the data ([Store.Node]), and that another
+	// server may take over ([Store.Reach]); otherwise the store says that it is alone.
+	Shared bool
 }
 
 // Store is an in-memory [store.Store].
 type Store struct {
 	now    func() impart.Millis
 	breaks map[Break]bool
+	shared bool
 	disk   atomic.Pointer[disk]
 	life   atomic.Int64 // the disk's life that this store belongs to
 
@@ -84,7 +88,7 @@ func open(opts Options, d *disk) *Store {
 
 // attach makes a store on a disk, in its present life.
 func attach(opts Options, d *disk) *Store {
-	s := &Store{now: opts.Now, breaks: map[Break]bool{}, turn: make(chan struct{}, 1), closing: make(chan struct{})}
+	s := &Store{now: opts.Now, shared: opts.Shared, breaks: map[Break]bool{}, turn: make(chan struct{}, 1), closing: make(chan struct{})}
 	s.disk.Store(d)
 	s.life.Store(d.life)
 	s.known.open(d)
@@ -126,7 +130,7 @@ func (s *Store) Crash() {
 // Reopen opens what the disk holds, with the same clock and breaks and without
 // hooks. The store it is called on can write nothing any more.
 func (s *Store) Reopen() *Store {
-	opts := Options{Now: s.now}
+	opts := Options{Now: s.now, Shared: s.shared}
 	for b := range s.breaks {
 		opts.Breaks = append(opts.Breaks, b)
 	}
