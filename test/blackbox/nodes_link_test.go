@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart/test/blackbox/impart"
+	"github.com/impart-im/impart/test/blackbox/rawclient"
 )
 
 // One commit is held while many others, to the same and to other conversations, go on at another node: no reader passes
@@ -205,4 +206,35 @@ func until(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("no %s within %v", what, patience)
 		}
 	}
+}
+
+// Every node hears of every message. One at which nobody is to see it reads nothing for it.
+func TestNodesWithoutReadersReadNothing(t *testing.T) {
+	w := onNodes(t, 2, "IM_SWEEP_MS=600000")
+	ab := w.conv("ab", "ana", "ben")
+	ana, ben := w.onlineAt(0, "ana", "phone"), w.onlineAt(0, "ben", "phone")
+	cai := w.onlineAt(1, "cai", "phone")
+	exchange := func(prefix string, n int) {
+		t.Helper()
+		last := ana.sendMany(ab, prefix, n)
+		ben.event(ab, last)
+		ben.ack(ab, last)
+	}
+	heard := func() float64 { n, _ := w.nodes[1].Metric(t, "im_bus_heard_total", ""); return n }
+	reads := func() float64 { n, _ := w.nodes[1].Metric(t, "im_store_reads_total", ""); return n }
+	exchange("first", 1) // who may see the conversation is read once
+	until(t, "word of the first message", func() bool { return heard() > 0 })
+	cai.alive()
+	before, told := reads(), heard()
+	for i := range 50 {
+		exchange(fmt.Sprint("m", i, "."), 4)
+	}
+	until(t, "word of the others", func() bool { return heard() >= told+50 })
+	cai.alive()
+	if n := reads() - before; n > 5 { // of the server's own looks at its store
+		t.Errorf("200 messages and their receipts cost a node without readers %v reads", n)
+	}
+	// It still hears of what it has to.
+	w.join(ab, "cai")
+	cai.await("the event of the join", 0, func(f rawclient.Frame) bool { return f.T() == "event" && f.Obj("ev").Str("kind") == "join" })
 }

@@ -16,6 +16,13 @@ func (s *Store) Sessions(ctx context.Context, of []impart.Session) ([]int64, err
 		return out, nil
 	}
 	err := s.read(ctx, func(c session) error {
+		asks := make([]ask, len(of))
+		for i := range of {
+			asks[i] = ask{selectSession, []any{of[i].User, of[i].Device}}
+		}
+		if err := c.prefetch(asks); err != nil {
+			return err
+		}
 		for i := range of {
 			err := c.query(selectSession, func(r row) error {
 				out[i] = r.num(0)
