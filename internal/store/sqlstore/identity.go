@@ -94,10 +94,10 @@ func (d *identity) look(was accepted, server string, end int64, row history) (*s
 	return d.halt, err
 }
 
-// still judges a transaction by the row of meta that it read on a connection that
-// was met before.
-func (d *identity) still(was accepted, server string, row history) error {
-	_, err := d.meet(was, server, was.durable, row)
+// still is meet for a transaction on a connection that was met before: another node
+// may have judged since, or a pooler have put another server behind it.
+func (d *identity) still(was accepted, server string, end int64, row history) error {
+	_, err := d.meet(was, server, end, row)
 	return err
 }
 

@@ -240,6 +240,7 @@ func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) err
 	defer held.Release()
 	t := newSession(ctx, held, pgStatements.snapshot)
 	p.s.reads.Add(1)
+	met := p.expectSame(t)
 	if h := p.s.opts.look; h != nil {
 		if err := h(pgStatements.snapshot, nil); err != nil {
 			return err
@@ -251,7 +252,27 @@ func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) err
 			err = end
 		}
 	}
+	if err == nil {
+		err = met()
+	}
 	return err
+}
+
+// expectSame asks, behind a pooler, with a read's first query for the server that
+// answers it: it may be another one than that of the read before. What it returns is
+// asked once the read has been made.
+func (p *pgEngine) expectSame(t *pgSession) func() error {
+	if !p.pooled {
+		return func() error { return nil }
+	}
+	was := p.identity.before()
+	var met error
+	t.queued = append(t.queued, pgQuery(selectSelf, func(r row) error {
+		has := history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4)}
+		met = p.identity.still(was, r.str(0), r.num(1), has)
+		return nil
+	}, int64(1)))
+	return func() error { return met }
 }
 
 // newSession begins a transaction on a connection, with its first statement.

@@ -78,8 +78,11 @@ const (
 		(SELECT seq, target FROM events WHERE conv_id = k.conv AND kind = 'recall' ORDER BY seq DESC LIMIT 1) AS e`
 	// selectState is the row of meta, how far the log has come, and the clock. It comes
 	// after the locks: who waited for another node's transaction finds what it left.
-	selectState = "SELECT epoch, incarnation, judged, cleaned, (pg_current_wal_insert_lsn() - '0/0')::bigint, " + pgClock + " FROM meta"
-	pgClock     = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+	selectState = stateColumns + " FROM meta"
+	// Behind a pooler the server is asked for each time.
+	selectPooledState = stateColumns + ", " + serverName + " FROM meta"
+	stateColumns      = "SELECT epoch, incarnation, judged, cleaned, (pg_current_wal_insert_lsn() - '0/0')::bigint, " + pgClock
+	pgClock           = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 )
 
 // load reads what ops need into the writer's caches, what is not there included, so
@@ -109,7 +112,7 @@ func (t *pgTxn) load(ops []*op) error {
 	if err := t.send(statements...); err != nil {
 		return err
 	}
-	return t.p.identity.still(t.was, t.link.physical, t.row)
+	return t.p.identity.still(t.was, t.link.physical, t.place, t.row)
 }
 
 // loadDirect begins a transaction of an op that reads row by row. Its number is
@@ -122,13 +125,20 @@ func (t *pgTxn) loadDirect() error {
 	if err := t.send(statements...); err != nil {
 		return err
 	}
-	return t.p.identity.still(t.was, t.link.physical, t.row)
+	return t.p.identity.still(t.was, t.link.physical, t.place, t.row)
 }
 
 type asker func(query string, each func(row) error, args ...any)
 
 func (t *pgTxn) askState(ask asker) {
-	ask(selectState, func(r row) error {
+	query := selectState
+	if t.p.pooled {
+		query = selectPooledState
+	}
+	ask(query, func(r row) error {
+		if t.p.pooled {
+			t.link.physical = r.str(6)
+		}
 		t.row = history{epoch: impart.Epoch(r.num(0)), incarnation: r.str(1), judged: r.num(2)}
 		t.txn.meta = &metaRow{epoch: t.row.epoch, incarnation: t.row.incarnation, cleaned: r.num(3) != 0}
 		t.place, t.txn.now = r.num(4), impart.Millis(r.num(5))

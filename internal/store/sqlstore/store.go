@@ -126,7 +126,7 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("store %q: this binary knows sqlite:PATH, as in sqlite:impart-data/impart.db, and postgres://USER@HOST/DATABASE", redact(dsn))
 	}
 	if opts.DedupRetention {
-		if err := s.indexKeys(ctx); err != nil {
+		if err := s.indexKeys(ctx); err != nil && s.Halted() == nil { // a halted store makes it with the first cleaning
 			return nil, fmt.Errorf("store: cannot make the index for cleaning dedup rows: %w", joinClose(err, s))
 		}
 	}
