@@ -6,6 +6,7 @@
 package conformance
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/impart-im/impart"
@@ -82,17 +83,36 @@ func topics() []topic {
 // each subtest; subtests run in parallel.
 func Store(t *testing.T, open func(t *testing.T) Subject) {
 	for _, topic := range topics() {
-		t.Run(topic.name, func(t *testing.T) {
-			for _, s := range topic.stories {
-				t.Run(s.name, func(t *testing.T) {
-					t.Parallel()
-					s.tell(newWorld(t, open(t)))
-				})
-			}
-		})
+		topic.run(t, open)
 	}
 	t.Run("model", func(t *testing.T) {
 		t.Parallel()
 		model(t, open)
+	})
+}
+
+// Topics runs a part of the suite, for a store that has passed all of it and is
+// now set otherwise.
+func Topics(t *testing.T, names []string, open func(t *testing.T) Subject) {
+	ran := 0
+	for _, topic := range topics() {
+		if slices.Contains(names, topic.name) {
+			topic.run(t, open)
+			ran++
+		}
+	}
+	if ran != len(names) {
+		t.Fatalf("%d topics of %v are there", ran, names)
+	}
+}
+
+func (topic topic) run(t *testing.T, open func(t *testing.T) Subject) {
+	t.Run(topic.name, func(t *testing.T) {
+		for _, s := range topic.stories {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.tell(newWorld(t, open(t)))
+			})
+		}
 	})
 }

@@ -21,6 +21,7 @@ const (
 	codeStalePlan     = "0A000"
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
+	codePrivilege     = "42501"
 	codeLimit         = "54000" // the queue of notifications is full
 	codeLock          = "55P03"
 	codeCanceled      = "57014"

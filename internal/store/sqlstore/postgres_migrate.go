@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -39,6 +40,10 @@ func (p *pgEngine) migrate(ctx context.Context, cfg *pgx.ConnConfig) (err error)
 		}
 	}
 	if err := migrate(ctx, db, "postgres"); err != nil {
+		var e *pgconn.PgError
+		if errors.As(err, &e) && e.Code == codePrivilege {
+			err = fmt.Errorf("%w: make the role the owner of the database, or of a schema that its search_path names", err)
+		}
 		return err
 	}
 	return p.found(ctx, tx)

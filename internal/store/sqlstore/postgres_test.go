@@ -64,14 +64,17 @@ func (p pgPlace) exec(t testing.TB, sql string) {
 	}
 }
 
-func (p pgPlace) dsn() string {
+func (p pgPlace) dsn() string { return p.dsnIn(p.name) }
+
+// dsnIn is a DSN with a search path.
+func (p pgPlace) dsnIn(path string) string {
 	u, err := url.Parse(p.server.DSN("postgres"))
 	if err != nil {
 		panic(err)
 	}
 	u.User = url.UserPassword(p.name, "secret")
 	q := u.Query()
-	q.Set("search_path", p.name)
+	q.Set("search_path", path)
 	u.RawQuery = q.Encode()
 	return u.String()
 }
