@@ -68,6 +68,7 @@ func TestWhatPassesIsWaitedFor(t *testing.T) {
 		"no socket":          {fmt.Errorf("dial: %w", os.ErrNotExist), true},
 		"starting up":        {said("57P03"), true},
 		"too many clients":   {said("53300"), true},
+		"a pooler":           {said("08P01"), false},
 		"a wrong password":   {said("28P01"), false},
 		"no such database":   {said("3D000"), false},
 		"no right to create": {said("42501"), false},

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,6 +57,10 @@ func sqlState(err error) string {
 	return ""
 }
 
+// passing are the codes of a database that starts, recovers, stops, has no room for
+// one more session, or lost the connection.
+var passing = []string{"57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08004", "08006"}
+
 // notUp reports whether an error is one that passes when a database has come up: it
 // cannot be reached, it starts or recovers, it has no room for one more session, or
 // it is still a standby.
@@ -64,7 +69,7 @@ func notUp(err error) bool {
 		return false
 	}
 	switch state := sqlState(err); {
-	case state == "57P03", state == "57P01", state == "57P02", state == "53300", strings.HasPrefix(state, "08"):
+	case slices.Contains(passing, state):
 		return true
 	case state != "":
 		return false
@@ -89,6 +94,8 @@ func databaseError(setting, address string, err error) error {
 		return fmt.Errorf("%s: %s has no such database: make it with CREATE DATABASE … OWNER the role of the address (%s)", setting, hosts, said)
 	case state == "42501":
 		return fmt.Errorf("%s: the role may not make its tables: let it own the database, or GRANT CREATE, USAGE ON SCHEMA public to it (%s)", setting, said)
+	case state == "08P01" && strings.Contains(said, "startup parameter"):
+		return fmt.Errorf("%s: a pooler stands at %s, which keeps nothing for a session: set IM_LISTEN_STORE to the database's own address, and leave IM_STORE at the pooler (%s)", setting, hosts, said)
 	case state == "" && strings.Contains(said, "cannot parse"):
 		return usagef("%s: the address cannot be read; it should be postgres://ROLE:PASSWORD@HOST:PORT/DATABASE", setting)
 	case notUp(err):

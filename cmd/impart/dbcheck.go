@@ -67,6 +67,9 @@ func busFinding(ctx context.Context, c *config) finding {
 	}
 	ctx, cancel := context.WithTimeout(ctx, busWithin)
 	defer cancel()
+	if err := sameDatabase(ctx, c); errors.Is(err, errElsewhere) {
+		return finding{Check: "bus", Verdict: fail, Found: flat(err), Advice: "a server would not start"}
+	}
 	opened, err := pgbus.Open(ctx, pgbus.Config{DSN: c.listenStore(), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		setting := "IM_LISTEN_STORE (--listen-store)"
@@ -80,6 +83,28 @@ func busFinding(ctx context.Context, c *config) finding {
 	}
 	return finding{Check: "bus", Verdict: good, Found: "LISTEN and NOTIFY at " + databaseHosts(c.listenStore()) + ": it hears itself"}
 }
+
+// sameDatabase is an error unless both addresses lead to one database: what the store
+// tells in one would be listened for in another, and nobody would hear it.
+func sameDatabase(ctx context.Context, c *config) error {
+	if c.ListenStore == "" {
+		return nil
+	}
+	var names [2]string
+	for i, address := range []string{c.Store, c.ListenStore} {
+		found, err := sqlstore.Inspect(ctx, address)
+		if err != nil && (found.Database == "" || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+		names[i] = found.Database
+	}
+	if names[0] != names[1] {
+		return errElsewhere
+	}
+	return nil
+}
+
+var errElsewhere = errors.New("IM_LISTEN_STORE (--listen-store): it leads to another database than IM_STORE; it should be the same one, without the pooler")
 
 // busWithin bounds the doctor's look at the bus.
 const busWithin = 10 * time.Second

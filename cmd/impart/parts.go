@@ -135,6 +135,9 @@ func (p *parts) openBus(ctx context.Context, c *config, log *slog.Logger, regist
 		p.closers = append(p.closers, p.bus.Close)
 		return nil
 	}
+	if err := sameDatabase(ctx, c); errors.Is(err, errElsewhere) {
+		return usageError{err}
+	}
 	cfg := pgbus.Config{DSN: c.listenStore(), Origin: p.origin, WakesInStore: true, Log: log, Metrics: registry}
 	err := awaiting(ctx, log, cfg.DSN, func(ctx context.Context) error {
 		opened, err := pgbus.Open(ctx, cfg)

@@ -173,6 +173,15 @@ func TestADatabaseThatDoesNotOpenIsExplained(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "IM_LISTEN_STORE") {
 		t.Errorf("ends with %d and says %s", code, out)
 	}
+	_, elsewhere, _ := database(t)
+	code, out = impartCommand(t, []string{"IM_STORE=" + dsn, "IM_LISTEN_STORE=" + elsewhere}, "serve", "--listen", "127.0.0.1:0")
+	if code != 2 || !strings.Contains(out, "another database") {
+		t.Errorf("listening to another database ends with %d and says %s", code, out)
+	}
+	code, out = impartCommand(t, []string{"IM_STORE=" + dsn, "IM_LISTEN_STORE=" + elsewhere}, "doctor")
+	if code != 1 || !strings.Contains(out, "another database") {
+		t.Errorf("the doctor ends with %d and says %s", code, out)
+	}
 	code, out = impartCommand(t, []string{"IM_STORE=" + dsn, "IM_REPLICATION=sync"}, "doctor")
 	if code != 1 || !strings.Contains(out, "no commit waits for a standby") || !strings.Contains(out, "does not count") {
 		t.Errorf("vouching for what is not there ends with %d and says %s", code, out)

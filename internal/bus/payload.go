@@ -14,6 +14,11 @@ import (
 // less than 8,000.
 const MaxPayload = 7_999
 
+// NotifyChannel is the name of the channel on which payloads go through PostgreSQL, as
+// an SQL expression. Notifications are the whole database's: stores in two of its
+// schemas do not hear each other.
+const NotifyChannel = "'impart_' || hashtextextended(current_schema(), 0)"
+
 // maxRecord is more than the longest record takes: three ids, four numbers, and
 // what stands between them.
 const maxRecord = 3*impart.MaxID + 4*14 + 16

@@ -59,7 +59,11 @@ func (b *Bus) listen(ctx context.Context) (*listener, error) {
 		return nil, err
 	}
 	l := &listener{b: b, conn: conn}
-	if _, err = conn.Exec(ctx, "LISTEN "+Channel); err == nil {
+	var channel string
+	if err = conn.QueryRow(ctx, "SELECT "+bus.NotifyChannel).Scan(&channel); err == nil {
+		_, err = conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize())
+	}
+	if err == nil {
 		err = l.ping(ctx)
 	}
 	for deadline := time.Now().Add(b.patience()); err == nil && l.owed; {
@@ -157,7 +161,7 @@ func (l *listener) ping(ctx context.Context) error {
 	defer cancel()
 	var backlog float64
 	l.owed = true
-	err := l.conn.QueryRow(ctx, "SELECT pg_notification_queue_usage(), pg_notify($1, $2)", Channel, string(payload)).Scan(&backlog, nil)
+	err := l.conn.QueryRow(ctx, "SELECT pg_notification_queue_usage(), pg_notify("+bus.NotifyChannel+", $1)", string(payload)).Scan(&backlog, nil)
 	if isQueueFull(err) {
 		// The connection is well. What others tell may be lost; they know, and say so later.
 		l.owed, backlog, err = false, 1, nil

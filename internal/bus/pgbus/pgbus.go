@@ -24,9 +24,6 @@ import (
 	"github.com/impart-im/impart/internal/bus"
 )
 
-// Channel is the name that all nodes of a database listen to.
-const Channel = "impart"
-
 // Config of a bus. DSN is needed.
 type Config struct {
 	// DSN is the database's own address, postgres://…: a pooler in transaction mode

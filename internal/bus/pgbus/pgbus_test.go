@@ -174,7 +174,7 @@ func TestWakesOfTheStoreReachTheOthersOnce(t *testing.T) {
 	there := m.node("there", "", nil)
 	// The store tells the others in its transaction, logic tells this node.
 	payload, _ := bus.AppendPayload(nil, here.Origin(), wake(1))
-	if err := m.server.Exec(t.Context(), m.name, "SELECT pg_notify($1, $2)", pgbus.Channel, string(payload)); err != nil {
+	if err := m.server.Exec(t.Context(), m.name, "SELECT pg_notify("+bus.NotifyChannel+", $1)", string(payload)); err != nil {
 		t.Fatal(err)
 	}
 	here.says(wake(1), typing("c-last"))
@@ -332,7 +332,7 @@ func TestAFloodPastTheQueueIsOneMissed(t *testing.T) {
 func TestAPayloadFromElsewhereIsLookedFor(t *testing.T) {
 	m := newMedium(t)
 	here := m.node("here", "", nil)
-	if err := m.server.Exec(t.Context(), m.name, "NOTIFY "+pgbus.Channel+", '9 of a later version'"); err != nil {
+	if err := m.server.Exec(t.Context(), m.name, "SELECT pg_notify("+bus.NotifyChannel+", '9 of a later version')"); err != nil {
 		t.Fatal(err)
 	}
 	here.hears(bus.Message{Kind: bus.Missed})
@@ -368,6 +368,27 @@ func TestAnAddressMayBeTheStoresToo(t *testing.T) {
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// One database may hold several stores, each in a schema of its own.
+func TestStoresInTwoSchemasDoNotHearEachOther(t *testing.T) {
+	m := newMedium(t)
+	if err := m.server.Exec(t.Context(), m.name, "CREATE SCHEMA one AUTHORIZATION impart"); err != nil {
+		t.Fatal(err)
+	}
+	in := func(c *pgbus.Config) { c.DSN += "&search_path=one" }
+	here, there, elsewhere := m.node("here", "", in), m.node("there", "", in), m.node("elsewhere", "", nil)
+	here.says(typing("c-1"))
+	elsewhere.says(typing("c-2"))
+	there.hears(typing("c-1"))
+	here.says(typing("c-last"))
+	there.hears(typing("c-last"))
+	if n := elsewhere.count(func(m bus.Message) bool { return m.Conv != "c-2" }); n != 0 {
+		t.Errorf("heard %d messages of another store", n)
+	}
+	if n := there.count(func(m bus.Message) bool { return m.Conv == "c-2" }); n != 0 {
+		t.Error("heard another store")
 	}
 }
 

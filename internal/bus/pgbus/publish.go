@@ -186,7 +186,7 @@ func (s *speaker) try(ctx context.Context, payloads []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(s.b.patience(), 3*time.Second))
 	defer cancel()
-	_, err := s.conn.Exec(ctx, "SELECT pg_notify($1, payload) FROM unnest($2::text[]) AS payload", Channel, payloads)
+	_, err := s.conn.Exec(ctx, "SELECT pg_notify("+bus.NotifyChannel+", payload) FROM unnest($1::text[]) AS payload", payloads)
 	if err != nil && !isQueueFull(err) {
 		s.hangUp()
 	}

@@ -26,8 +26,11 @@ type Inspection struct {
 	Settings []store.Setting // as a server of this binary would have them
 	// Of a database server: its release, and its clock at a time of ours. "" and 0 of a file.
 	Release string
-	Now     impart.Millis
-	Asked   time.Time
+	// Database names the database and its schema among all there are, whatever address
+	// leads to it.
+	Database string
+	Now      impart.Millis
+	Asked    time.Time
 }
 
 // Inspect looks at the store that dsn names, also while a server has it open. It

@@ -42,9 +42,10 @@ func inspectPostgres(ctx context.Context, dsn string) (found Inspection, err err
 	var there, mayCreate bool
 	asked := time.Now()
 	err = c.query(`SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-		to_regclass('goose_db_version') IS NOT NULL, coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)`, func(r row) error {
+		to_regclass('goose_db_version') IS NOT NULL, coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
+		(SELECT system_identifier::text FROM pg_control_system()) || '/' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '/' || coalesce(current_schema(), '')`, func(r row) error {
 		found.Release, found.Now = r.str(0), impart.Millis(r.num(1))
-		there, mayCreate = r.num(2) != 0, r.num(3) != 0
+		there, mayCreate, found.Database = r.num(2) != 0, r.num(3) != 0, r.str(4)
 		return nil
 	})
 	if err != nil {

@@ -228,6 +228,6 @@ func (t *pgTxn) notify() {
 	for len(messages) > 0 {
 		var payload []byte
 		payload, messages = bus.AppendPayload(nil, t.p.s.opts.Node, messages...)
-		t.later("SELECT pg_notify('impart', ?)", string(payload))
+		t.later("SELECT pg_notify("+bus.NotifyChannel+", ?)", string(payload))
 	}
 }
