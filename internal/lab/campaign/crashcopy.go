@@ -1,11 +1,14 @@
 package campaign
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	_ "modernc.org/sqlite" // what the SDK's stores are made of
 )
 
 // crashCopy copies a local store that may be in use to another path, as kill -9
@@ -43,6 +46,20 @@ func crashCopy(from, to string) error {
 		return nil
 	}
 	return errors.New("a copy of a store: it is written without a pause")
+}
+
+// compact writes a store's file anew, with its rows and nothing else. SQLite keeps
+// copies of rows where pages were divided, out of everybody's reach.
+func compact(path string) error {
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec("VACUUM")
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("a store cannot be compacted: %w", err)
+	}
+	return nil
 }
 
 // removeStore takes a store away, with what belongs to it.

@@ -286,10 +286,13 @@ func (r *Run) judge() error {
 	return nil
 }
 
-// searchFile ends an application and looks into the file of its store for texts
-// that were recalled (D17): what a row has lost must not lie about beside it.
+// searchFile ends an application and looks for texts that were recalled into all
+// rows that its store holds (D17), those that nobody asks for too.
 func (r *Run) searchFile(p *phone, logs map[impart.ConvID][]impart.Event) error {
 	if err := p.stop(); err != nil {
+		return err
+	}
+	if err := compact(p.path); err != nil {
 		return err
 	}
 	data, err := os.ReadFile(p.path)
@@ -299,7 +302,7 @@ func (r *Run) searchFile(p *phone, logs map[impart.ConvID][]impart.Event) error 
 	for _, log := range logs {
 		for i := range log {
 			if ev := &log[i]; ev.Recalled && bytes.Contains(data, []byte(body(ev.CMID, 0))) {
-				r.tape.Wrong("D17", "the file of %s still holds the text of %s %d, which is recalled", p.store.Name, ev.Conv, ev.Seq)
+				r.tape.Wrong("D17", "the store of %s still holds the text of %s %d, which is recalled", p.store.Name, ev.Conv, ev.Seq)
 			}
 		}
 	}
