@@ -371,6 +371,40 @@ func TestAnAddressMayBeTheStoresToo(t *testing.T) {
 	}
 }
 
+// The database's queue of notifications holds gigabytes; a function in its place is
+// full whenever it is told to be.
+func TestAFullQueueFailsNobody(t *testing.T) {
+	m := newMedium(t)
+	exec := func(sql string) {
+		t.Helper()
+		if err := m.server.Exec(t.Context(), m.name, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE SCHEMA fake AUTHORIZATION impart; SET ROLE impart; CREATE TABLE fake.queue (is_full bool); INSERT INTO fake.queue VALUES (false);
+		CREATE FUNCTION fake.pg_notify(channel text, payload text) RETURNS void LANGUAGE plpgsql AS $$
+		BEGIN
+			IF (SELECT is_full FROM fake.queue) THEN
+				RAISE EXCEPTION 'too many notifications in the NOTIFY queue' USING ERRCODE = '54000';
+			END IF;
+			PERFORM pg_catalog.pg_notify(channel, payload);
+		END $$`)
+	in := func(c *pgbus.Config) { c.DSN += "&search_path=fake,pg_catalog" }
+	here, there := m.node("here", "", in), m.node("there", "", in)
+	here.says(typing("c-before"))
+	there.hears(typing("c-before"))
+	exec("UPDATE fake.queue SET is_full = true")
+	here.says(typing("c-full"))
+	here.hears(typing("c-full")) // those of its own node hear it all the same
+	until(t, "word of the full queue", func() bool { return here.Health() != nil && there.metric("im_bus_backlog") == 1 })
+	exec("UPDATE fake.queue SET is_full = false")
+	there.hears(typing("c-full"))
+	until(t, "health", func() bool { return here.Health() == nil && there.Health() == nil })
+	if here.count(missed)+there.count(missed) != 0 || here.metric("im_bus_break_total") > 1 {
+		t.Error("a connection was given up for it, or something was missed")
+	}
+}
+
 // One database may hold several stores, each in a schema of its own.
 func TestStoresInTwoSchemasDoNotHearEachOther(t *testing.T) {
 	m := newMedium(t)
