@@ -43,6 +43,9 @@ func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out 
 		return nil, nil, 0, fs.ToErrno(err)
 	}
 	_ = unix.Close(fd) // it was opened to be there
+	if err := n.own(ctx, name); err != nil {
+		return nil, nil, 0, fs.ToErrno(err)
+	}
 	child, errno := n.child(ctx, name, out)
 	if errno != 0 {
 		return nil, nil, 0, errno

@@ -124,6 +124,9 @@ func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.En
 	if err := syscall.Mkdir(n.path(name), mode); err != nil {
 		return nil, fs.ToErrno(err)
 	}
+	if err := n.own(ctx, name); err != nil {
+		return nil, fs.ToErrno(err)
+	}
 	return n.child(ctx, name, out)
 }
 
@@ -134,7 +137,20 @@ func (n *node) Symlink(ctx context.Context, target, name string, out *fuse.Entry
 	if err := syscall.Symlink(target, n.path(name)); err != nil {
 		return nil, fs.ToErrno(err)
 	}
+	if err := n.own(ctx, name); err != nil {
+		return nil, fs.ToErrno(err)
+	}
 	return n.child(ctx, name, out)
+}
+
+// own gives a new name to whoever has asked for it: programs that do not run as
+// root use the disk too.
+func (n *node) own(ctx context.Context, name string) error {
+	caller, ok := fuse.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	return os.Lchown(n.path(name), int(caller.Uid), int(caller.Gid))
 }
 
 // Readlink implements [fs.NodeReadlinker].

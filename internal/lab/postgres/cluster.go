@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -138,7 +139,7 @@ func (s *Server) initialize(ctx context.Context, synced bool) error {
 	}
 	defer main.Close()
 	_, err = fmt.Fprintf(main, "include '%s'\n", settingsFile)
-	return err
+	return errors.Join(err, main.Sync())
 }
 
 // settingsFile holds a server's own settings, beside postgresql.conf.
@@ -176,13 +177,23 @@ func (s *Server) writeSettings() error {
 		fmt.Fprintf(&text, "%s = '%s'\n", name, strings.ReplaceAll(all[name], "'", "''"))
 	}
 	file := filepath.Join(s.data(), settingsFile)
-	if err := os.WriteFile(file, []byte(text.String()), 0o644); err != nil {
+	if err := writeThrough(file, text.String()); err != nil {
 		return err
 	}
 	if s.runAs == nil {
 		return nil
 	}
 	return os.Chown(file, s.runAs.uid, s.runAs.gid)
+}
+
+// writeThrough writes a file that a power cut does not take.
+func writeThrough(name, text string) error {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Sync(), file.Close())
 }
 
 // tail is the last lines of a text.

@@ -33,7 +33,9 @@ func (s *Server) kill() error {
 	if !s.running() {
 		return nil
 	}
-	s.segment = s.sharedMemory()
+	if segment := s.sharedMemory(); segment >= 0 {
+		s.segment = segment
+	}
 	main := s.cmd.Process.Pid
 	// The main process is stopped first: it neither starts others nor ends them in order.
 	_ = send(main, stopSignal)

@@ -46,6 +46,8 @@ type Options struct {
 	// Synced writes a new cluster through to the disk, for a disk that loses what was
 	// not: that takes a second more.
 	Synced bool
+	// Log is the file to which the server's log is appended; "" is one in its folder.
+	Log string
 	// ReadyWithin bounds each start, recovery after a crash included; 0 means 60 seconds.
 	ReadyWithin time.Duration
 }
@@ -63,7 +65,8 @@ const (
 // Server is one PostgreSQL server. Its methods may be called by several goroutines.
 type Server struct {
 	bin, dir string
-	own      bool   // the folder goes with the server
+	own      bool // the folder goes with the server
+	log      string
 	runAs    *owner // nil: as ourselves
 	port     int
 	secrets  secrets
@@ -115,7 +118,7 @@ func newServer(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin, dir: o.Dir, own: o.Dir == "", port: port, within: o.ReadyWithin, settings: map[string]string{}, segment: -1}
+	s := &Server{bin: bin, dir: o.Dir, own: o.Dir == "", log: o.Log, port: port, within: o.ReadyWithin, settings: map[string]string{}, segment: -1}
 	for name, value := range o.Settings {
 		s.settings[name] = value
 	}
@@ -172,7 +175,12 @@ func (s *Server) Log() string {
 	return string(raw)
 }
 
-func (s *Server) logFile() string { return filepath.Join(s.dir, "server.log") }
+func (s *Server) logFile() string {
+	if s.log != "" {
+		return s.log
+	}
+	return filepath.Join(s.dir, "server.log")
+}
 
 // Start starts a server that was stopped or killed, on the same data and port, and
 // waits until it answers. One that runs is left alone.
@@ -190,17 +198,31 @@ func (s *Server) Start(ctx context.Context) error {
 		return fmt.Errorf("the log of PostgreSQL: %w", err)
 	}
 	defer log.Close()
+	s.forgetLock()
 	s.cmd, s.done = s.command("postgres", "-D", s.data()), make(chan struct{})
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := process.StartBound(s.cmd, s.done); err != nil {
 		return fmt.Errorf("starting PostgreSQL: %w", err)
 	}
-	s.segment = -1
 	if err := s.awaitReady(ctx); err != nil {
 		s.kill()
 		return fmt.Errorf("PostgreSQL in %s: %w; its log ends with:\n%s", s.dir, err, tail(s.Log(), 20))
 	}
+	// It is known from now on, also when the disk is gone by the time of a kill.
+	if segment := s.sharedMemory(); segment != s.segment {
+		removeSegment(s.segment)
+		s.segment = segment
+	}
 	return nil
+}
+
+// forgetLock removes a lock file that a power cut has emptied: such a one stops
+// every start. Nobody else has the folder.
+func (s *Server) forgetLock() {
+	name := filepath.Join(s.data(), "postmaster.pid")
+	if info, err := os.Stat(name); err == nil && info.Size() == 0 {
+		_ = os.Remove(name) // if it stays, the start says so
+	}
 }
 
 // running reports whether the server's process is there, under mu.

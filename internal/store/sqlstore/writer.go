@@ -118,8 +118,10 @@ func (w *writer) alone(o *op, last error) {
 // answerEarly is what a store does that lacks D1: the promise before the commit.
 func (w *writer) answerEarly(ops []*op) {
 	for _, o := range ops {
-		o.early = true
-		close(o.done)
+		if !o.early { // it may be tried again
+			o.early = true
+			close(o.done)
+		}
 	}
 	time.Sleep(5 * time.Millisecond)
 }
