@@ -37,7 +37,7 @@ func (b *Bench) database(dir string, settings map[string]string) *Database {
 		all = map[string]string{}
 	}
 	maps.Copy(all, b.Sabotage.Settings)
-	server, err := postgres.Start(b.ctx, postgres.Options{Dir: dir, Settings: all, Synced: dir != ""})
+	server, err := postgres.Start(b.ctx, postgres.Options{Dir: dir, Settings: all, Synced: dir != "", Log: filepath.Join(b.Dir, "database.log")})
 	b.mustPostgres(err)
 	b.Cleanup(func() { _ = server.Close() }) // what there is to find was found
 	b.Must(server.CreateDatabase(b.ctx, databaseName))
@@ -64,7 +64,9 @@ func settingsText(settings map[string]string) string {
 
 // DatabaseOn is [Bench.Database] with its data on a disk that can lose power.
 func (b *Bench) DatabaseOn(disk *Disk, settings map[string]string) *Database {
-	return b.database(filepath.Join(disk.Dir(), "postgres"), settings)
+	all := map[string]string{"unix_socket_directories": ""} // the disk has no sockets
+	maps.Copy(all, settings)
+	return b.database(filepath.Join(disk.Dir(), "postgres"), all)
 }
 
 // Server is the PostgreSQL server that rows are looked at in.
@@ -132,6 +134,21 @@ func (d *Database) Kill() {
 	d.b.Note(d.name, "killed", "SIGKILL, all processes")
 }
 
+// Crashed kills what is left of it, if anything is.
+func (d *Database) Crashed() {
+	if d.Server().Running() {
+		d.Kill()
+	}
+}
+
+// Answers reports whether it takes sessions.
+func (d *Database) Answers() bool { return d.Server().Exec(d.b.ctx, databaseName, "SELECT 1") == nil }
+
+// FillsLog makes it go on to a new segment of its log; an error where it cannot.
+func (d *Database) FillsLog() error {
+	return d.Server().Exec(d.b.ctx, databaseName, "SELECT pg_logical_emit_message(false, 'lab', repeat('x', 4000000))")
+}
+
 // Start starts it again and waits until it has recovered.
 func (d *Database) Start() {
 	began := time.Now()
@@ -174,7 +191,7 @@ func (d *Database) Terminate(application string) int {
 // Standby makes a streaming standby of it, which nodes that are started from now on
 // know of too.
 func (d *Database) Standby(name string) *Database {
-	server, err := d.Server().Standby(d.b.ctx, name, postgres.Options{})
+	server, err := d.Server().Standby(d.b.ctx, name, postgres.Options{Log: filepath.Join(d.b.Dir, name+".log")})
 	d.b.Must(err)
 	d.b.Cleanup(func() { _ = server.Close() })
 	d.mu.Lock()
@@ -203,6 +220,14 @@ func (d *Database) Promote(standby *Database) {
 	d.current = standby.Server()
 	d.mu.Unlock()
 }
+
+// Recoveries is how often it had to recover from a crash at a start.
+func (d *Database) Recoveries() int {
+	return strings.Count(d.Server().Log(), "was not properly shut down")
+}
+
+// Panics is how often it gave up by itself because it could not write.
+func (d *Database) Panics() int { return strings.Count(d.Server().Log(), "PANIC:") }
 
 // Ask is the answer to a query of the database's own views, as superuser.
 func (d *Database) Ask(query string) int64 {

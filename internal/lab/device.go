@@ -40,29 +40,37 @@ func (b *Bench) DeviceAs(addr string, user impart.UserID, device impart.DeviceID
 
 // TryDevice is DeviceAs where the connection may fail.
 func (b *Bench) TryDevice(addr string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
-	d, err := b.tryDevice(addr, user, device, install, n)
+	return b.TryDeviceWithin(replyWithin, addr, user, device, install, n)
+}
+
+// TryDeviceWithin is TryDevice that gives up after a time.
+func (b *Bench) TryDeviceWithin(within time.Duration, addr string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
+	d, err := b.tryDevice(within, addr, user, device, install, n)
 	// Answered before its commit, a hello is not yet seen by the sub that follows.
 	for tries := 0; b.Sabotage.Bug == fault.SentBeforeCommit && impart.CodeOf(err) == impart.StaleInstall && tries < 10; tries++ {
-		d, err = b.tryDevice(addr, user, device, install, n)
+		d, err = b.tryDevice(within, addr, user, device, install, n)
 	}
 	return d, err
 }
 
-func (b *Bench) tryDevice(addr string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
+func (b *Bench) tryDevice(within time.Duration, addr string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
 	d := &Device{b: b, Name: string(user), User: user, ID: device}
 	if device != "d-1" {
 		d.Name += " " + string(device)
 	}
-	ctx, cancel := context.WithTimeoutCause(b.ctx, replyWithin, fmt.Errorf("no welcome within %v", replyWithin))
+	ctx, cancel := context.WithTimeoutCause(b.ctx, within, fmt.Errorf("no welcome within %v", within))
 	defer cancel()
 	conn, err := probe.Dial(ctx, addr, func(what, text string) { b.timeline.add(d.Name, what, clip(text)) })
 	if err != nil {
 		return nil, err
 	}
-	b.Cleanup(conn.Close)
 	d.Conn = conn
-	d.Welcome, d.Subbed, err = conn.Login(ctx, user, device, install, n)
-	return d, err
+	if d.Welcome, d.Subbed, err = conn.Login(ctx, user, device, install, n); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	b.Cleanup(conn.Close)
+	return d, nil
 }
 
 // maxNote bounds the text of a frame on the timeline.

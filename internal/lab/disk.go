@@ -12,6 +12,17 @@ import (
 type Disk struct {
 	*crashfs.FS
 	b *Bench
+	// counts says of a file, by its name without folders, whether what a power cut
+	// drops of it shows that the cut bit.
+	counts func(name string) bool
+}
+
+// ofSQLite are the database and its log. The -shm is made anew at each start.
+func ofSQLite(name string) bool { return !strings.HasSuffix(name, "-shm") }
+
+// ofPostgres are the segments of the log: 24 digits. The rest can be made again.
+func ofPostgres(name string) bool {
+	return len(name) == 24 && strings.Trim(name, "0123456789ABCDEF") == ""
 }
 
 // Disk mounts a good disk. Where none can be mounted, the run ends as NOT_RUN.
@@ -26,13 +37,15 @@ func (b *Bench) Disk() *Disk {
 		b.NotRun(err.Error())
 	}
 	b.Must(err)
-	d := &Disk{fs, b}
+	d := &Disk{FS: fs, b: b, counts: ofSQLite}
+	if b.Engine == PostgreSQL {
+		d.counts = ofPostgres
+	}
 	b.Cleanup(func() { _ = fs.Close() }) // whatever it says, what there is to find was found
 	return d
 }
 
-// Cut cuts the power at once, and gives how many pages of the database and its
-// log that undid.
+// Cut cuts the power at once, and gives how many pages of what counts that undid.
 func (d *Disk) Cut(mode crashfs.Mode, seed uint64) int {
 	cut, err := d.PowerCut(mode, seed)
 	d.b.Must(err)
@@ -54,7 +67,7 @@ func (d *Disk) AwaitArmed(mode crashfs.Mode) int {
 
 func (d *Disk) cutNoted(mode crashfs.Mode, cut crashfs.Cut) (pages int) {
 	for name, n := range cut.Dropped {
-		if !strings.HasSuffix(name, "-shm") { // made anew from the log at each start
+		if d.counts(name) {
 			pages += n
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // All gives every check, in the order in which they run.
 func All() []lab.Check {
 	return slices.Concat(crashes(), deliveries(), answers(),
-		storms(), readers(), installs(), members(), files(), clocks(), apps(), disks())
+		storms(), readers(), installs(), members(), files(), clocks(), apps(), disks(),
+		dbCrashes(), dbDisks())
 }
 
 // What most checks use.

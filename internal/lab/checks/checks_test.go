@@ -21,7 +21,7 @@ const (
 // table is the table of all checks as the documentation has it.
 func table() string {
 	var b strings.Builder
-	b.WriteString("| check | holds | what is broken | expected | twins |\n| --- | --- | --- | --- | --- |\n")
+	b.WriteString("| check | holds | on | what is broken | expected | twins |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, c := range All() {
 		var twins []string
 		for _, s := range c.Twins {
@@ -31,7 +31,8 @@ func table() string {
 		if c.Short {
 			id += " *"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", id, c.Invariant, c.What, c.Expect, strings.Join(twins, ", "))
+		on := map[lab.Engine]string{"": "both", lab.SQLite: "SQLite", lab.PostgreSQL: "PostgreSQL"}[c.Only]
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", id, c.Invariant, on, c.What, c.Expect, strings.Join(twins, ", "))
 	}
 	return b.String() + "\n\\* in the quick set.\n"
 }

@@ -2,17 +2,14 @@ package checks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab"
 	"github.com/impart-im/impart/internal/lab/crashfs"
-	"github.com/impart-im/impart/internal/lab/rows"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -26,147 +23,34 @@ var (
 func disks() []lab.Check {
 	return []lab.Check{
 		{
-			ID: "power-cut", Invariant: "D6", Limit: 3 * time.Minute,
+			ID: "power-cut", Invariant: "D6", Only: lab.SQLite, Limit: 3 * time.Minute,
 			What:   "The power is cut 24 times under load: between two changes of the disk or at any moment, with nothing, a torn part or the first part kept of what was not flushed.",
 			Expect: "every acknowledged message is there after each cut with its seq and mid, cursors too, the log has no hole, and what was in doubt ends as one row",
 			Twins:  []lab.Sabotage{lyingDisk, noFlush},
 			Run:    powerCut,
 		},
 		{
-			ID: "disk-full", Invariant: "D1",
+			ID: "disk-full", Invariant: "D1", Only: lab.SQLite,
 			What:   "The disk is full for a while: no file may grow. Then there is room again, and the server is killed and started.",
 			Expect: "no sent for what is not stored, the server lives, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    badDisk(crashfs.Faults{Full: true}, "writes refused", func(c crashfs.Counts) int { return c.NoSpace }),
 		},
 		{
-			ID: "write-error", Invariant: "D1",
+			ID: "write-error", Invariant: "D1", Only: lab.SQLite,
 			What:   "Writes and flushes of the log fail with EIO for a while under load; then the power is cut.",
 			Expect: "no sent for what is not stored, the server lives, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    writeError,
 		},
 		{
-			ID: "slow-flush", Invariant: "D1",
+			ID: "slow-flush", Invariant: "D1", Only: lab.SQLite,
 			What:   "Each flush takes 3 s; the client waits for 1.5 s and sends again; at the end the power is cut in the middle of a flush.",
 			Expect: "no answer before the flush, one row for each message, all that was answered is there after the cut",
 			Twins:  []lab.Sabotage{beforeFlush, noFlush},
 			Run:    slowFlush,
 		},
 	}
-}
-
-// ledger is what senders know: what was answered, and what is in doubt.
-type ledger struct {
-	mu    sync.Mutex // guards what follows
-	sent  map[impart.CMID]impart.Sent
-	doubt map[impart.CMID]bool
-	next  int
-	acked impart.Seq // the cursor of device d-0, as the server has answered it
-}
-
-func newLedger() *ledger {
-	return &ledger{sent: map[impart.CMID]impart.Sent{}, doubt: map[impart.CMID]bool{}}
-}
-
-// load sends from four devices of ana's for a while: what is in doubt first, and
-// then new messages, if there are to be any. It ends early when the connections do.
-func (l *ledger) load(b *lab.Bench, s *lab.Server, d time.Duration, fresh bool) {
-	end := time.Now().Add(d)
-	b.Each(4, func(i int) {
-		phone, err := b.TryDevice(s.Addr(), ana, impart.DeviceID(cmid("d", i)), "i-1", nil)
-		if err != nil {
-			return // the server is gone already
-		}
-		defer phone.Close()
-		for time.Now().Before(end) {
-			m, ok := l.take(fresh)
-			if !ok {
-				return
-			}
-			sent, err := phone.SendWithin(2*time.Second, ab, m, "hi")
-			l.answered(b, m, sent, err)
-			if err == nil && i == 0 {
-				l.ack(phone, sent.Seq)
-			}
-			var refused *impart.Error
-			if err != nil && !errors.As(err, &refused) {
-				return
-			}
-			if err != nil {
-				b.Pause(5 * time.Millisecond)
-			}
-		}
-	})
-}
-
-func (l *ledger) take(fresh bool) (impart.CMID, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for m := range l.doubt {
-		delete(l.doubt, m)
-		return m, true
-	}
-	if fresh {
-		l.next++
-	}
-	return cmid("m", l.next), fresh
-}
-
-// ack acknowledges as a device does that has stored everything up to seq.
-func (l *ledger) ack(phone *lab.Device, seq impart.Seq) {
-	delivered, err := phone.Ack(ab, seq)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil {
-		l.acked = max(l.acked, delivered)
-	}
-}
-
-func (l *ledger) answered(b *lab.Bench, m impart.CMID, sent impart.Sent, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.doubt[m] = true
-		return
-	}
-	before, known := l.sent[m]
-	b.Wants(!known || before.MID == sent.MID, "%s was answered twice and differently", m)
-	l.sent[m] = sent
-}
-
-// judge compares what was answered with the rows.
-func (l *ledger) judge(ctx context.Context, b *lab.Bench, s *lab.Server) (lost int) {
-	s.Look(func(db *rows.DB) error {
-		if err := db.Sound(ctx); err != nil {
-			b.Violated("%v", err)
-			return nil
-		}
-		events, err := db.Events(ctx, ab)
-		if err != nil {
-			return err
-		}
-		cursor, err := db.Cursor(ctx, ana, "d-0", ab)
-		if err != nil {
-			return err
-		}
-		b.Wants(cursor >= l.acked, "a cursor is at %d that was acknowledged as %d", cursor, l.acked)
-		there := map[impart.CMID]rows.Event{}
-		for _, e := range events {
-			there[e.CMID] = e
-		}
-		for m, sent := range l.sent {
-			if e, ok := there[m]; !ok || e.Seq != sent.Seq || e.MID != sent.MID {
-				lost++
-			}
-		}
-		return nil
-	})
-	b.Wants(lost == 0, "%d of %d acknowledged message(s) not where the server said", lost, len(l.sent))
-	if lost == 0 {
-		checkLog(ctx, b, s)
-	}
-	return lost
 }
 
 func powerCut(ctx context.Context, b *lab.Bench) {

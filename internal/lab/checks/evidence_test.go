@@ -29,9 +29,19 @@ func TestEveryCheckIsEvidence(t *testing.T) {
 func evidenceFaults(text string, all []lab.Check) (faults []string) {
 	shown := map[string]bool{}
 	for _, row := range labRow.FindAllStringSubmatch(text, -1) {
-		chosen, err := lab.Select(all, strings.Fields(strings.Trim(row[2], "'")))
+		flags, names := strings.Fields(strings.Trim(row[2], "'")), []string(nil)
+		engine := lab.SQLite
+		if len(flags) > 1 && flags[0] == "--store" {
+			engine, names = lab.Engine(flags[1]), flags[2:]
+		} else {
+			names = flags
+		}
+		chosen, err := lab.Select(all, names)
 		if err != nil {
 			faults = append(faults, err.Error())
+		}
+		if len(lab.On(engine, chosen)) < len(chosen) {
+			faults = append(faults, "a row of "+row[1]+" names a check that is not for "+string(engine))
 		}
 		for _, c := range chosen {
 			shown[c.ID] = true
@@ -49,12 +59,13 @@ func evidenceFaults(text string, all []lab.Check) (faults []string) {
 }
 
 func TestEvidenceFaults(t *testing.T) {
-	all := []lab.Check{{ID: "06-a", Invariant: "D1"}, {ID: "06-b", Invariant: "D1"}}
+	all := []lab.Check{{ID: "06-a", Invariant: "D1", Only: lab.SQLite}, {ID: "06-b", Invariant: "D1"}}
 	for row, want := range map[string]string{
-		"| D1 | x | `make lab LABFLAGS='06-*'` |":      "",
-		"| D1 | x | `make lab LABFLAGS=06-a` |":        "no row of the evidence runs 06-b",
-		"| D2 | x | `make lab LABFLAGS='06-a 06-b'` |": "stands in a row of D2",
-		"| D1 | x | `make lab LABFLAGS='06-* gone'` |": `no check is called "gone"`,
+		"| D1 | x | `make lab LABFLAGS='06-*'` |":                       "",
+		"| D1 | x | `make lab LABFLAGS=06-a` |":                         "no row of the evidence runs 06-b",
+		"| D2 | x | `make lab LABFLAGS='06-a 06-b'` |":                  "stands in a row of D2",
+		"| D1 | x | `make lab LABFLAGS='06-* gone'` |":                  `no check is called "gone"`,
+		"| D1 | x | `make lab LABFLAGS='--store postgres 06-a 06-b'` |": "not for postgres",
 	} {
 		got := strings.Join(evidenceFaults(row+"\n", all), "; ")
 		if want == "" && got != "" || !strings.Contains(got, want) {

@@ -1,0 +1,192 @@
+package checks
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/impart-im/impart/internal/lab"
+	"github.com/impart-im/impart/internal/lab/crashfs"
+)
+
+// dbNoFsync is a PostgreSQL that never flushes.
+var dbNoFsync = lab.Sabotage{
+	Name: "fsync-off", What: "PostgreSQL does not flush at all (fsync=off)",
+	Settings: map[string]string{"fsync": "off"}, Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"},
+}
+
+// Patterns of the files of a PostgreSQL server.
+const (
+	dbTables = "[1-9]*"    // and indexes: numbers
+	dbLog    = "0*"        // segments of the log in use
+	dbNewLog = "xlogtemp*" // a segment that is being made
+)
+
+// dbDisks are the checks about the disk under PostgreSQL.
+func dbDisks() []lab.Check {
+	return []lab.Check{
+		{
+			ID: "db-power-cut", Invariant: "D6", Only: lab.PostgreSQL, Limit: 4 * time.Minute,
+			What:   "The power of the disk under PostgreSQL is cut 12 times under load, between two changes or at any moment, with nothing, a torn part or the first part kept of what was not flushed; the server goes on meanwhile.",
+			Expect: "PostgreSQL recovers each time, every acknowledged message is there with its seq and mid, cursors too, and what was in doubt ends as one row",
+			Twins:  []lab.Sabotage{dbNoFsync, lyingDisk},
+			Run:    dbPowerCut,
+		},
+		{
+			ID: "db-disk-full", Invariant: "D1", Only: lab.PostgreSQL,
+			What:   "The disk is full for PostgreSQL's tables for a while, and there is room again.",
+			Expect: "no sent for what is not stored, both servers live, everything is sent again and there once",
+			Twins:  []lab.Sabotage{beforeFlush},
+			Run:    dbDiskFull,
+		},
+		{
+			ID: "db-log-full", Invariant: "D1", Only: lab.PostgreSQL,
+			What:   "The disk is full for PostgreSQL's log: it gives up (PANIC). There is room again, and it is started.",
+			Expect: "no sent for what is not stored, the server lives, everything acknowledged is there, everything is sent again and there once",
+			Twins:  []lab.Sabotage{beforeFlush},
+			Run:    dbLogFull,
+		},
+		{
+			ID: "db-write-error", Invariant: "D1", Only: lab.PostgreSQL,
+			What:   "Flushes of PostgreSQL's log fail with EIO under load: it gives up (PANIC) and recovers by itself; then the power is cut.",
+			Expect: "no sent for what is not stored, the server lives, everything acknowledged is there, also after the cut",
+			Twins:  []lab.Sabotage{dbUnflushed},
+			Run:    dbWriteError,
+		},
+	}
+}
+
+func dbPowerCut(ctx context.Context, b *lab.Bench) {
+	disk := b.Disk()
+	db := b.DatabaseOn(disk, map[string]string{"wal_writer_delay": "10s"})
+	s := db.Node()
+	s.PutConv(ab, ana, ben)
+	l := newLedger()
+	modes := []crashfs.Mode{crashfs.Clean, crashfs.Torn, crashfs.Prefix}
+	const cycles = 12
+	cuts, dropped, lost := 0, 0, 0
+	for cycle := range cycles {
+		if b.Sabotaged(lyingDisk.Name) {
+			disk.Fault(crashfs.Faults{SyncLies: true})
+		}
+		mode, seed := modes[cycle%len(modes)], uint64(cycle)
+		armed := cycle%2 == 0
+		if armed { // at a change of the disk: in the middle of a commit, most likely
+			b.Must(disk.ArmCut(mode, seed, 100+37*cycle))
+		}
+		b.Each(2, func(i int) {
+			if i == 0 {
+				l.keepSending(b, []*lab.Server{s}, time.Second, true)
+				return
+			}
+			if armed {
+				dropped += disk.AwaitArmed(mode)
+			} else {
+				b.Pause(time.Duration(300+20*cycle) * time.Millisecond)
+				dropped += disk.Cut(mode, seed)
+			}
+			db.Crashed()
+		})
+		cuts++
+		disk.PowerOn()
+		if err := db.TryStart(); err != nil {
+			b.Violated("PostgreSQL does not start after the power cut: %v", err)
+			break
+		}
+		if lost = l.judge(ctx, b, s); lost > 0 {
+			break
+		}
+	}
+	b.Bit("power cuts", cuts)
+	b.Bit("unflushed pages of the log dropped", dropped)
+	b.Wants(s.Process().Running(), "the server has ended with exit code %d", s.Process().ExitCode())
+	if lost == 0 && db.Server().Running() {
+		l.settle(b, 20*time.Second, s)
+		n := s.Total()
+		b.Wants(int(n) == len(l.sent), "%d row(s) for %d message(s)", n, len(l.sent))
+	}
+	b.Saw("%d cut(s), %d unflushed page(s) of the log dropped, %d of %d acknowledged message(s) lost", cuts, dropped, lost, len(l.sent))
+}
+
+// dbOnDisk is a server whose database is on a disk of its own, and what was sent to
+// it so far.
+func dbOnDisk(b *lab.Bench) (*lab.Disk, *lab.Database, *lab.Server, *ledger) {
+	disk := b.Disk()
+	db := b.DatabaseOn(disk, nil)
+	s := db.Node()
+	s.PutConv(ab, ana, ben)
+	l := newLedger()
+	l.body = strings.Repeat("x", 1500) // so that files have to grow
+	l.load(b, s, 300*time.Millisecond, true)
+	return disk, db, s, l
+}
+
+// dbRecovered settles what is in doubt and compares.
+func dbRecovered(ctx context.Context, b *lab.Bench, s *lab.Server, l *ledger) (lost int) {
+	if lost = l.judge(ctx, b, s); lost > 0 {
+		return lost
+	}
+	l.settle(b, 20*time.Second, s)
+	l.load(b, s, 200*time.Millisecond, true)
+	l.settle(b, 5*time.Second, s)
+	b.Wants(s.Process().Running(), "the server has ended with exit code %d", s.Process().ExitCode())
+	lost = l.judge(ctx, b, s)
+	n := s.Total()
+	b.Wants(int(n) == len(l.sent), "%d row(s) for %d acknowledged message(s)", n, len(l.sent))
+	return lost
+}
+
+func dbDiskFull(ctx context.Context, b *lab.Bench) {
+	disk, db, s, l := dbOnDisk(b)
+	before := len(l.sent)
+	disk.Fault(crashfs.Faults{Full: true, Match: dbTables})
+	l.keepSending(b, []*lab.Server{s}, 2*time.Second, true)
+	refused := len(l.doubt)
+	b.Bit("writes refused", disk.Counted().NoSpace)
+	b.Wants(db.Panics() == 0 && db.Server().Running(), "PostgreSQL gave up %d time(s)", db.Panics())
+	disk.Fault(crashfs.Faults{})
+	lost := dbRecovered(ctx, b, s, l)
+	b.Saw("%d sent before, %d in doubt while it was full, %d sent in the end, %d lost", before, refused, len(l.sent), lost)
+}
+
+func dbLogFull(ctx context.Context, b *lab.Bench) {
+	disk, db, s, l := dbOnDisk(b)
+	disk.Fault(crashfs.Faults{Full: true, Match: dbNewLog})
+	b.Each(2, func(i int) {
+		if i == 0 {
+			l.keepSending(b, []*lab.Server{s}, 3*time.Second, true)
+			return
+		}
+		b.Eventually(8*time.Second, func() bool { return db.Panics() > 0 || db.FillsLog() != nil })
+	})
+	b.Bit("writes refused", disk.Counted().NoSpace)
+	b.Bit("PANIC", db.Panics())
+	refused := len(l.doubt)
+	disk.Fault(crashfs.Faults{})
+	db.Crashed() // if it is still trying
+	db.Start()
+	lost := dbRecovered(ctx, b, s, l)
+	b.Saw("%d PANIC, %d in doubt while it was full, %d sent in the end, %d lost", db.Panics(), refused, len(l.sent), lost)
+}
+
+func dbWriteError(ctx context.Context, b *lab.Bench) {
+	disk, db, s, l := dbOnDisk(b)
+	for round := range 2 {
+		disk.Fault(crashfs.Faults{SyncFails: true, Match: dbLog, Count: 1})
+		l.keepSending(b, []*lab.Server{s}, 2*time.Second, true)
+		disk.Fault(crashfs.Faults{})
+		b.Eventually(20*time.Second, func() bool { return db.Panics() > round && db.Answers() })
+		if lost := l.judge(ctx, b, s); lost > 0 {
+			break
+		}
+		l.settle(b, 20*time.Second, s)
+	}
+	b.Bit("flushes failed", disk.Counted().SyncsFailed)
+	b.Bit("PANIC", db.Panics())
+	disk.Cut(crashfs.Clean, 1)
+	db.Crashed()
+	disk.PowerOn()
+	db.Start()
+	lost := dbRecovered(ctx, b, s, l)
+	b.Saw("%d flush(es) failed, %d PANIC, %d of %d acknowledged message(s) lost after a power cut", disk.Counted().SyncsFailed, db.Panics(), lost, len(l.sent))
+}
