@@ -85,6 +85,23 @@ func (p *pair) put(path, body string) {
 	}
 }
 
+// haveBeaten waits until the standby knows of both servers, and of what they have just
+// said.
+func (p *pair) haveBeaten() {
+	p.t.Helper()
+	sum := func(s *postgres.Server) (int, error) {
+		return postgres.Ask[int](p.t.Context(), s, "im", "SELECT coalesce(sum(beat), 0)::int FROM nodes WHERE (SELECT count(*) FROM nodes) = 2")
+	}
+	now, err := sum(p.primary)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	eventually(p.t, "beat on the standby", func() bool {
+		n, err := sum(p.standby)
+		return err == nil && n > now+1
+	})
+}
+
 // crash kills the primary and promotes the standby.
 func (p *pair) crash() {
 	p.t.Helper()
@@ -260,7 +277,7 @@ func TestAPromotedSynchronousStandbyKeepsTheEpochUnderLoad(t *testing.T) {
 		talking.Go(func() { who.talk(stop, 5*time.Millisecond) })
 	}
 	eventually(t, "load", func() bool { return p.people[0].answered() > 200 && p.people[1].answered() > 200 })
-	time.Sleep(3 * time.Second) // both have beaten
+	p.haveBeaten()
 	began := time.Now()
 	p.crash()
 	judged := p.judged()
@@ -306,7 +323,7 @@ func TestAPromotedStandbyThatLacksMessagesRaisesTheEpochOnceAndTheClientsMakeThe
 		who.settle()
 	}
 	p.agree()
-	time.Sleep(2500 * time.Millisecond)
+	p.haveBeaten()
 	// The standby follows no further.
 	for _, statement := range []string{"ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()"} {
 		if err := p.standby.Exec(t.Context(), "postgres", statement); err != nil {

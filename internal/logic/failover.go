@@ -19,7 +19,7 @@ const (
 	// beatWithin, roundWithin and leaveWithin bound a beat, a round of judging, and the
 	// farewell.
 	beatWithin  = 3 * time.Second
-	roundWithin = 10 * time.Second
+	roundWithin = 15 * time.Second
 	leaveWithin = time.Second
 	// lostLines is how many lost promises are logged one by one.
 	lostLines = 100

@@ -55,6 +55,7 @@ type pgEngine struct {
 	pooled   bool
 	bare     *pgconn.Config // of connections that are not checked
 	identity identity
+	aside    aside
 	windows  windows
 }
 
@@ -212,6 +213,7 @@ func (p *pgEngine) settingsApart(ctx context.Context) (out []store.Setting, err 
 func (p *pgEngine) close() error {
 	p.writers.Close()
 	p.readers.Close()
+	p.leaveAside()
 	return nil
 }
 

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -50,6 +52,7 @@ func (p *pgEngine) halted() *store.Halt { return p.identity.halted() }
 
 // look implements [engine].
 func (p *pgEngine) look(ctx context.Context) (halt *store.Halt, err error) {
+	p.leaveAside()
 	was := p.identity.before()
 	err = p.apart(ctx, pgStatements.snapshot, "", func(_ *pgSession, server string, end int64, has history) error {
 		var err error
@@ -59,28 +62,58 @@ func (p *pgEngine) look(ctx context.Context) (halt *store.Halt, err error) {
 	if err != nil && halt == nil {
 		halt = p.identity.halted()
 	}
+	if halt == nil {
+		p.leaveAside()
+	}
 	return halt, err
 }
 
-// apart runs do in a transaction on a connection of its own: the pools refuse what
-// is not accepted. do is told what the server is.
+// aside is a connection beside the pools, which refuse what is not accepted. It is
+// kept from one question to the next: where the first of several hosts is frozen, a
+// new one takes long.
+type aside struct {
+	mu   sync.Mutex // held for as long as the connection is used
+	conn *pgconn.PgConn
+}
+
+func (a *aside) close() {
+	if a.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = a.conn.Close(ctx)
+		a.conn = nil
+	}
+}
+
+// apart runs do in a transaction on the connection aside. do is told what the server
+// is.
 func (p *pgEngine) apart(ctx context.Context, begin, lock string, do func(t *pgSession, server string, end int64, has history) error) (err error) {
-	conn, err := pgconn.ConnectConfig(ctx, p.bare)
-	if err != nil {
-		return fmt.Errorf("no connection to the database: %w", err)
+	p.aside.mu.Lock()
+	defer p.aside.mu.Unlock()
+	defer func() {
+		if err != nil {
+			p.aside.close() // which rolls back
+		}
+	}()
+	if p.aside.conn == nil {
+		if p.aside.conn, err = pgconn.ConnectConfig(ctx, p.bare); err != nil {
+			p.aside.conn = nil
+			return fmt.Errorf("no connection to the database: %w", err)
+		}
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	t := &pgSession{ctx: ctx, conn: conn, link: &pgLink{prepared: map[string]string{}}, queued: []*pgStatement{pgQuery(begin, nil)}}
-	if p.pooled {
-		t.link.prepared = nil
+	conn := p.aside.conn
+	link, _ := conn.CustomData()[linkKey].(*pgLink)
+	if link == nil {
+		link = p.link(conn, "")
 	}
-	conn.CustomData()[linkKey] = t.link
+	link.doubtful = false
+	t := &pgSession{ctx: ctx, conn: conn, link: link, queued: []*pgStatement{pgQuery(begin, nil)}}
 	server, end, has, err := p.self(t, selectSelf+lock)
 	if err != nil {
 		return err
 	}
 	if err := do(t, server, end, has); err != nil {
-		return err // closing the connection rolls back
+		return err
 	}
 	commit := pgQuery(pgStatements.commit, nil)
 	if err := t.send(commit); err != nil {
@@ -90,6 +123,13 @@ func (p *pgEngine) apart(ctx context.Context, begin, lock string, do func(t *pgS
 		return fmt.Errorf("COMMIT was answered with %s", commit.tag)
 	}
 	return nil
+}
+
+// leaveAside ends the connection aside.
+func (p *pgEngine) leaveAside() {
+	p.aside.mu.Lock()
+	defer p.aside.mu.Unlock()
+	p.aside.close()
 }
 
 // another is the error for a server that is not the one that halt is about.
@@ -184,6 +224,7 @@ func (p *pgEngine) judge(ctx context.Context, halt *store.Halt, given store.Verd
 	if err != nil || out.Waiting {
 		return store.Judgement{Waiting: out.Waiting}, err
 	}
+	p.leaveAside()
 	p.identity.adopt(after)
 	p.writers.Reset()
 	p.readers.Reset()

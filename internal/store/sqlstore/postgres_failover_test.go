@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/postgres"
+	"github.com/impart-im/impart/internal/store"
+)
+
+// TestPostgresPromotion takes a store through a promotion, and shows it the old
+// primary again, as after a machine that was frozen thaws.
+func TestPostgresPromotion(t *testing.T) {
+	needPostgres(t)
+	t.Parallel()
+	ctx := t.Context()
+	primary, err := postgres.Start(ctx, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = primary.Close() })
+	if err := primary.CreateDatabase(ctx, "im"); err != nil {
+		t.Fatal(err)
+	}
+	standby, err := primary.Standby(ctx, "s1", postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = standby.Close() })
+	if err := primary.Synchronous(ctx, "s1"); err != nil {
+		t.Fatal(err)
+	}
+	dsn := primary.DSNAt(primary.Addr()+","+standby.Addr(), "im") + "&target_session_attrs=read-write"
+	s, err := Open(ctx, dsn, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	node := store.Node{ID: "n", Name: "node"}
+	spec := impart.ConvSpec{Conv: "c", Kind: impart.Group, Members: []impart.Member{{User: "ana"}}}
+	if _, _, err := s.PutConversation(ctx, spec, nil); err != nil {
+		t.Fatal(err)
+	}
+	if beat, err := s.Beat(ctx, node); err != nil || !beat.Replicated {
+		t.Errorf("with a synchronous standby the beat is %+v, %v", beat, err)
+	}
+	say := func(cmid impart.CMID) store.Appended {
+		return s.Append(ctx, []store.Append{{Kind: impart.KindMsg, Sender: "ana", Conv: "c", CMID: cmid, MID: impart.MID("m-" + cmid), Type: "text", Body: "hi"}})[0]
+	}
+	first := say("1")
+	if first.Err != nil {
+		t.Fatal(first.Err)
+	}
+
+	if err := primary.Pause(); err != nil { // frozen: it has not ended, and will be back
+		t.Fatal(err)
+	}
+	if err := standby.Promote(ctx); err != nil {
+		t.Fatal(err)
+	}
+	halt := awaitHalt(t, s)
+	promise := store.Promise{What: store.PromisedMessage, Conv: "c", Seq: first.Seq, MID: first.MID}
+	gone := store.Promise{What: store.PromisedMessage, Conv: "c", Seq: first.Seq + 1, MID: "m-2"}
+	missing, err := s.Missing(ctx, halt, []store.Promise{promise, gone, {What: store.PromisedBeat, Node: "n", Number: 1}})
+	if err != nil || len(missing) != 1 || missing[0] != gone {
+		t.Errorf("missing: %+v, %v", missing, err)
+	}
+	if got := say("2"); impart.CodeOf(got.Err) != impart.Unavailable {
+		t.Errorf("before the judgement: %+v", got)
+	}
+	judged, err := s.Judge(ctx, halt, store.Verdict{Node: node}, func(b store.Bench) store.Ruling {
+		if len(b.Nodes) != 1 || b.Nodes[0].Node != node {
+			t.Errorf("alive: %+v", b.Nodes)
+		}
+		return store.Keep
+	})
+	if err != nil || judged.Meta.Epoch != 1 {
+		t.Fatalf("judged: %+v, %v", judged, err)
+	}
+	if got := say("1"); got.Err != nil || !got.Dup || got.Seq != first.Seq {
+		t.Errorf("the resend got %+v", got)
+	}
+
+	// The old primary is back, and the first of the addresses. Its row of meta still
+	// says what it has always said.
+	if err := primary.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	s.(*Store).engine.(*pgEngine).writers.Reset()
+	s.(*Store).engine.(*pgEngine).readers.Reset()
+	if got := say("2"); got.Err != nil || got.Seq != 2 {
+		t.Errorf("with the old primary back: %+v", got)
+	}
+	if n, err := postgres.Ask[int](ctx, standby, "im", "SELECT count(*) FROM events"); err != nil || n != 2 {
+		t.Errorf("the new primary has %d events, %v", n, err)
+	}
+	if err := standby.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if got := say("3"); got.Err == nil {
+		t.Errorf("with the old primary alone: %+v", got)
+	}
+	if _, err := s.Look(ctx); err == nil || s.Halted() != nil {
+		t.Errorf("the old primary is taken for a change to judge: %v", err)
+	}
+}
+
+// awaitHalt looks until the store has found the new server.
+func awaitHalt(t *testing.T, s store.Store) *store.Halt {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		look, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		halt, err := s.Look(look)
+		cancel()
+		if halt != nil {
+			return halt
+		}
+		if err != nil {
+			t.Log(err)
+		}
+	}
+	t.Fatal("the store has not halted")
+	return nil
+}
