@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/fault"
 )
 
 // minBackoff is what the pauses between attempts to connect start from.
@@ -99,7 +100,9 @@ func (b *Bus) hear(ctx context.Context, l *listener) {
 		b.set(&b.deaf, nil)
 		b.metrics.missed.Inc()
 		b.log.Info("the bus hears other nodes again")
-		b.local.Publish(ctx, bus.Message{Kind: bus.Missed})
+		if !fault.Planted(fault.MissedUntold) {
+			b.local.Publish(ctx, bus.Message{Kind: bus.Missed})
+		}
 	}
 }
 

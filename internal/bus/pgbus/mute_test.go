@@ -85,6 +85,7 @@ func (m *muter) relay(client io.Writer, server io.Reader) {
 
 // A session may answer everything and hear nothing (hole 19): it is given up too.
 func TestASessionThatAnswersAndDoesNotHearIsGivenUp(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	mute := newMuter(t, m.server.Addr())
 	here, there := m.node("here", "", nil), m.node("there", mute.ln.Addr().String(), nil)

@@ -169,6 +169,7 @@ func TestNodesKeepTheContract(t *testing.T) {
 }
 
 func TestWakesOfTheStoreReachTheOthersOnce(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	here := m.node("here", "", func(c *pgbus.Config) { c.WakesInStore = true })
 	there := m.node("there", "", nil)
@@ -188,6 +189,7 @@ func TestWakesOfTheStoreReachTheOthersOnce(t *testing.T) {
 }
 
 func TestAKilledSessionIsMadeGoodAtOnce(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	here, there := m.node("here", "", nil), m.node("there", "", nil)
 	for round := 1; round <= 3; round++ {
@@ -264,12 +266,13 @@ func TestADatabaseThatIsGoneFailsNobody(t *testing.T) {
 	if got := there.count(missed); got < 2 || got > 8 {
 		t.Errorf("the other node missed something %d times, want 2 to 8", got)
 	}
-	if here.metric("im_bus_dropped_total") < 20_000 {
+	if here.metric("im_bus_dropped_total") < 8_000 {
 		t.Errorf("%v were dropped", here.metric("im_bus_dropped_total"))
 	}
 }
 
 func TestAHalfOpenLinkIsFound(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	proxy, err := link.New(1, m.server.Addr)
 	if err != nil {
@@ -284,7 +287,7 @@ func TestAHalfOpenLinkIsFound(t *testing.T) {
 		began := time.Now()
 		here.says(typing(fmt.Sprint("c-lost-", round)))
 		until(t, "saying that it is deaf", func() bool { return there.Health() != nil })
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("it took %v to find out", took)
 		}
 		proxy.Heal()
@@ -303,6 +306,7 @@ func TestAHalfOpenLinkIsFound(t *testing.T) {
 }
 
 func TestAFloodPastTheQueueIsOneMissed(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	proxy, err := link.New(1, m.server.Addr)
 	if err != nil {
@@ -330,6 +334,7 @@ func TestAFloodPastTheQueueIsOneMissed(t *testing.T) {
 }
 
 func TestAPayloadFromElsewhereIsLookedFor(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	here := m.node("here", "", nil)
 	if err := m.server.Exec(t.Context(), m.name, "SELECT pg_notify("+bus.NotifyChannel+", '9 of a later version')"); err != nil {
@@ -342,6 +347,7 @@ func TestAPayloadFromElsewhereIsLookedFor(t *testing.T) {
 }
 
 func TestABusThatCannotHearDoesNotOpen(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	const secret = "open-sesame"
 	for name, dsn := range map[string]string{
@@ -361,6 +367,7 @@ func TestABusThatCannotHearDoesNotOpen(t *testing.T) {
 }
 
 func TestAnAddressMayBeTheStoresToo(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	b, err := pgbus.Open(t.Context(), pgbus.Config{DSN: m.server.DSN(m.name) + "&pool_max_conns=4"})
 	if err != nil {
@@ -374,6 +381,7 @@ func TestAnAddressMayBeTheStoresToo(t *testing.T) {
 // The database's queue of notifications holds gigabytes; a function in its place is
 // full whenever it is told to be.
 func TestAFullQueueFailsNobody(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	exec := func(sql string) {
 		t.Helper()
@@ -407,6 +415,7 @@ func TestAFullQueueFailsNobody(t *testing.T) {
 
 // One database may hold several stores, each in a schema of its own.
 func TestStoresInTwoSchemasDoNotHearEachOther(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	if err := m.server.Exec(t.Context(), m.name, "CREATE SCHEMA one AUTHORIZATION impart"); err != nil {
 		t.Fatal(err)
@@ -427,6 +436,7 @@ func TestStoresInTwoSchemasDoNotHearEachOther(t *testing.T) {
 }
 
 func TestClosingTellsWhatWaits(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	there := m.node("there", "", nil)
 	b, err := pgbus.Open(t.Context(), pgbus.Config{DSN: m.server.DSN(m.name)})
@@ -447,6 +457,7 @@ func TestClosingTellsWhatWaits(t *testing.T) {
 }
 
 func TestMetricsAreFitForPrometheus(t *testing.T) {
+	t.Parallel()
 	m := newMedium(t)
 	n := m.node("here", "", nil)
 	problems, err := testutil.GatherAndLint(n.metrics)
