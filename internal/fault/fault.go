@@ -18,6 +18,8 @@ const (
 	CursorBack          Bug = "cursor-back"           // D4: the last ack wins instead of the highest
 	CursorAhead         Bug = "cursor-ahead"          // D4: an ack beyond head is taken
 	NoSweep             Bug = "no-sweep"              // D5: nobody looks for lost pushes
+	SweepAsksAll        Bug = "sweep-asks-all"        // D5: each sweep compares every connection in full
+	MissedUntold        Bug = "missed-untold"         // D5: a bus that hears again does not say that it was deaf
 	ClockSetBack        Bug = "clock-set-back"        // D5: the store follows the machine's clock back
 	NoFlush             Bug = "no-flush"              // D6: the store does not wait for the disk
 	DupUnwritten        Bug = "dup-unwritten"         // D6: a duplicate is answered without a write, which would wait for the standby
@@ -34,6 +36,7 @@ const (
 	QueueUnbounded      Bug = "queue-unbounded"       // D15: a slow reader's queue grows
 	RecallKeepsBody     Bug = "recall-keeps-body"     // D17: the target keeps its body and is not marked
 	RecallFreesDedup    Bug = "recall-frees-dedup"    // D17: the dedup row of a recalled message goes with it
+	KeepsEpoch          Bug = "keeps-epoch"           // D18: a changed history keeps its epoch, whatever it lacks
 	AnswersOutliveEpoch Bug = "answers-outlive-epoch" // D18: a kept answer is given in another epoch
 	ThroughSkipsVisible Bug = "through-skips-visible" // D3: through runs ahead of an early page end
 )
