@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -32,6 +33,8 @@ type identity struct {
 	adopted int64 // rises when has becomes another
 	newest  int64 // the highest timeline of this system that was met
 	halt    *store.Halt
+	life    context.Context // of what is under way in what was accepted: it ends with a halt
+	end     context.CancelFunc
 }
 
 // physical is the part of an incarnation's name that the server gives.
@@ -71,7 +74,7 @@ func (d *identity) meet(was accepted, server string, end int64, row history) (ad
 	defer d.mu.Unlock()
 	halt, err := d.compare(was, server, end, row)
 	if halt != nil {
-		d.halt = halt
+		d.set(halt)
 	} else if err != nil {
 		return 0, err
 	}
@@ -88,7 +91,7 @@ func (d *identity) look(was accepted, server string, end int64, row history) (*s
 	defer d.mu.Unlock()
 	halt, err := d.compare(was, server, end, row)
 	if halt != nil || err == nil {
-		d.halt = halt
+		d.set(halt)
 		return halt, nil
 	}
 	return d.halt, err
@@ -137,6 +140,7 @@ func (d *identity) compare(was accepted, server string, end int64, row history) 
 func (d *identity) open(row history) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.life, d.end = context.WithCancel(context.Background())
 	_, d.newest = timelineOf(physical(row.incarnation))
 	d.has = row
 	d.adopted++
@@ -150,8 +154,9 @@ func (d *identity) adopt(row history) {
 	if own, _ := timelineOf(d.has.incarnation); system != own || timeline > d.newest {
 		d.newest = timeline
 	}
-	d.has, d.durable, d.halt = row, 0, nil
+	d.has, d.durable = row, 0
 	d.adopted++
+	d.set(nil)
 }
 
 // acknowledged notes how far the log had come before a commit that succeeded.
@@ -168,6 +173,31 @@ func (d *identity) current(adopted int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return adopted == d.adopted
+}
+
+// set begins a halt or ends it. What is under way when it begins may wait for a server
+// that answers no more, and hold up others long after the judgement: it is broken off.
+func (d *identity) set(halt *store.Halt) {
+	if halt != nil {
+		d.end()
+	} else if d.life.Err() != nil {
+		d.life, d.end = context.WithCancel(context.Background())
+	}
+	d.halt = halt
+}
+
+// lifetime ends with the next halt.
+func (d *identity) lifetime() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.life
+}
+
+// within is ctx, which also ends with the next halt.
+func (d *identity) within(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(d.lifetime(), cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // refusal is UNAVAILABLE while the store is halted.

@@ -232,6 +232,8 @@ func (p *pgEngine) read(ctx context.Context, look func(c session) error) error {
 const pgReadTries = 2
 
 func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) error {
+	ctx, done := p.identity.within(ctx)
+	defer done()
 	if err := p.identity.refusal(); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (a *attempts) pause() bool {
 
 // attempt is one transaction.
 func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
-	ctx, cancel := context.WithDeadline(context.Background(), a.deadline)
+	ctx, cancel := context.WithDeadline(p.identity.lifetime(), a.deadline)
 	defer cancel()
 	if err := p.identity.refusal(); err != nil {
 		return failed, err

@@ -57,10 +57,21 @@ func TestPostgresPromotion(t *testing.T) {
 	if err := primary.Pause(); err != nil { // frozen: it has not ended, and will be back
 		t.Fatal(err)
 	}
+	// What waits for the frozen server holds nobody up once that is known.
+	during := make(chan store.Appended, 1)
+	go func() { during <- say("0") }()
 	if err := standby.Promote(ctx); err != nil {
 		t.Fatal(err)
 	}
 	halt := awaitHalt(t, s)
+	select {
+	case got := <-during:
+		if impart.CodeOf(got.Err) != impart.Unavailable {
+			t.Errorf("what was under way got %+v", got)
+		}
+	case <-time.After(time.Second):
+		t.Error("what was under way still waits for the frozen server")
+	}
 	promise := store.Promise{What: store.PromisedMessage, Conv: "c", Seq: first.Seq, MID: first.MID}
 	gone := store.Promise{What: store.PromisedMessage, Conv: "c", Seq: first.Seq + 1, MID: "m-2"}
 	missing, err := s.Missing(ctx, halt, []store.Promise{promise, gone, {What: store.PromisedBeat, Node: "n", Number: 1}})
