@@ -15,6 +15,7 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/logic"
+	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/memstore"
 )
 
@@ -472,5 +473,49 @@ func TestNobodyIsServedWhileAPromiseCannotBeLookedUp(t *testing.T) {
 		}
 		c.settles(5*time.Second, c.nodes...)
 		one.sees(ben, "c")
+	})
+}
+
+// slowMeta is a store whose Meta has read and does not return yet.
+type slowMeta struct {
+	*memstore.Store
+	hold chan chan struct{} // each Meta takes a channel, if there is one, and waits for its end
+}
+
+func (s *slowMeta) Meta(ctx context.Context) (store.Meta, error) {
+	meta, err := s.Store.Meta(ctx)
+	select {
+	case done := <-s.hold:
+		<-done
+	default:
+	}
+	return meta, err
+}
+
+func TestAKeptAnswerThatTheJudgementOvertakesIsNotGiven(t *testing.T) {
+	slow := &slowMeta{hold: make(chan chan struct{}, 1)}
+	failoverStory(t, 1, func(c *cluster) {
+		one := c.nodes[0]
+		send := one.message(ana, "c", "kept in front of the store")
+		standby := one.memory.Standby()
+		if sent := one.try(send); sent.Err != nil {
+			t.Fatal(sent.Err)
+		}
+		slow.hold = make(chan chan struct{}, 1)
+		done := make(chan struct{})
+		slow.hold <- done
+		answer := make(chan impart.Sent)
+		go func() { answer <- one.try(send) }()
+		synctest.Wait()
+		failOver(standby, one)
+		c.settles(5*time.Second, one)
+		one.judged(true)
+		close(done)
+		if got := <-answer; got.Err == nil && (got.Dup || got.Epoch != one.history().Epoch) {
+			t.Errorf("the resend got %+v from a history that is gone", got)
+		}
+	}, func(cfg *logic.Config) {
+		slow.Store = cfg.Store.(*memstore.Store)
+		cfg.Store = slow
 	})
 }
