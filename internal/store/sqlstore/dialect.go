@@ -66,6 +66,8 @@ type statements struct {
 	// forUpdate is what a query ends with that keeps other transactions from changing
 	// the rows it finds; "" where there is one writer.
 	forUpdate string
+	// written finds conversations by when they were written.
+	written string
 	// newUser makes a user known, if they are not.
 	newUser string
 	// putCursor and putRead write a cursor row, whether there is one or not.

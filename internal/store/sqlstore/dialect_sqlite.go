@@ -25,6 +25,7 @@ const busyMillis = 10_000
 
 var sqliteStatements = statements{
 	begin: "BEGIN IMMEDIATE", snapshot: "BEGIN", commit: "COMMIT", rollback: "ROLLBACK",
+	written: "SELECT conv_id, next_seq, members_version, updated_at FROM conversations WHERE updated_at >= ? ORDER BY updated_at LIMIT ?",
 	newUser: "INSERT INTO users (user_id) VALUES (?) ON CONFLICT DO NOTHING",
 	putCursor: `INSERT INTO device_cursors (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

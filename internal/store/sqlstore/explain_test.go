@@ -83,7 +83,7 @@ func TestHotQueries(t *testing.T) {
 		"SELECT conv_id, seq, mid, created_at, hash FROM msg_dedup WHERE user_id = ? AND cmid = ?": "sqlite_autoindex_msg_dedup_1 (cmid=? AND user_id=?)",
 		selectLogged: "events_by_cmid (conv_id=? AND sender=? AND cmid=?)",
 		"SELECT user_id, cmid FROM msg_dedup WHERE recalled = 0 AND created_at < ? ORDER BY created_at LIMIT ?": "msg_dedup_by_time (created_at<?)",
-		selectWritten: "conversations_by_time (updated_at>?)",
+		sqliteStatements.written: "conversations_by_time (updated_at>?)",
 	} {
 		got := planOf(w, query, strings.Count(query, "?"))
 		if !strings.Contains(got, want) || strings.Contains(got, "TEMP B-TREE") {

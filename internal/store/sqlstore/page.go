@@ -257,8 +257,6 @@ func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through imp
 	return out, nil
 }
 
-const selectWritten = "SELECT conv_id, next_seq, members_version, updated_at FROM conversations WHERE updated_at >= ? ORDER BY updated_at LIMIT ?"
-
 // Written implements [store.Log]. A page is longer than limit where that many
 // conversations were written in the millisecond since: otherwise the caller, who
 // goes on from the last one's time, would get the same page for ever.
@@ -285,7 +283,7 @@ func (s *Store) Written(ctx context.Context, since impart.Millis, limit int) (st
 		for rows := limit + 1; ; rows *= 2 {
 			n := 0
 			out.Heads, out.More = nil, false
-			err := c.query(selectWritten, func(r row) error {
+			err := c.query(s.sql.written, func(r row) error {
 				n++
 				h := store.Head{Conv: impart.ConvID(r.str(0)), Head: r.seq(1) - 1, Members: r.num(2), At: impart.Millis(r.num(3))}
 				if n := len(out.Heads); n >= limit && out.Heads[n-1].At > since {

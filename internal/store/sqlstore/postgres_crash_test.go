@@ -238,7 +238,9 @@ func TestPostgresNotifiesInTheTransaction(t *testing.T) {
 	listener, err := pgx.Connect(t.Context(), s.dsn())
 	w.must(err)
 	t.Cleanup(func() { w.must(listener.Close(context.Background())) })
-	_, err = listener.Exec(t.Context(), "LISTEN impart")
+	var channel string
+	w.must(listener.QueryRow(t.Context(), "SELECT "+bus.NotifyChannel).Scan(&channel))
+	_, err = listener.Exec(t.Context(), "LISTEN "+pgx.Identifier{channel}.Sanitize())
 	w.must(err)
 	hears := func(want string) {
 		t.Helper()
