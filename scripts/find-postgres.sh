@@ -25,11 +25,9 @@ if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 	trap 'rm -f "$note"' EXIT
 	mkdir -p "$settings"
 	echo 'create_main_cluster = false' >"$note"
-	{
-		apt-get update -qq &&
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql
-	} >&2
-	find_postgres && exit 0
+	if apt-get update -qq >&2 && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql >&2; then
+		find_postgres && exit 0
+	fi
 fi
 
 cat >&2 <<'END'
