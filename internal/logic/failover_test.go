@@ -46,7 +46,7 @@ func failoverStory(t *testing.T, n int, story func(c *cluster), settings ...func
 			c.nodes = append(c.nodes, c.start(names[i], st, settings...))
 		}
 		c.nodes[0].group("c", ana, ben)
-		time.Sleep(3 * time.Second) // everybody has beaten
+		time.Sleep(3500 * time.Millisecond) // everybody has beaten, and nobody is about to
 		story(c)
 	})
 }
