@@ -174,6 +174,13 @@ func (a *App) Lines(saw string, match func(app.Line) bool) []app.Line {
 	return slices.DeleteFunc(slices.Clone(a.lines), func(l app.Line) bool { return l.Saw != saw || match != nil && !match(l) })
 }
 
+// All gives everything that all processes of the application have told, in order.
+func (a *App) All() []app.Line {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.lines)
+}
+
 // Handled gives the events of a conversation that the application was given, as
 // often as it was given them.
 func (a *App) Handled(conv impart.ConvID) []app.Line {

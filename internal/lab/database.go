@@ -236,6 +236,24 @@ func (d *Database) Ask(query string) int64 {
 	return n
 }
 
+// Deafen makes a standby lose its primary for good, as behind a network that is cut.
+func (d *Database) Deafen(standby *Database) {
+	d.b.Must(standby.Server().Exec(d.b.ctx, databaseName, "ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port=1'"))
+	d.b.Must(standby.Server().Exec(d.b.ctx, databaseName, "SELECT pg_reload_conf()"))
+	if !d.b.Eventually(10*time.Second, func() bool { return d.Ask("SELECT count(*) FROM pg_stat_replication") == 0 }) {
+		d.b.Broken("%s still hears its primary", standby.name)
+	}
+	d.b.Note(standby.name, "cut", "from its primary")
+}
+
+// Waiters ends the sessions that wait for a standby, and gives how many: their
+// transactions are committed here and nowhere else.
+func (d *Database) Waiters() int {
+	n := int(d.Ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
+	d.b.Note(d.name, "cut", "%d session(s) that waited for a standby ended", n)
+	return n
+}
+
 // Caught waits until a standby streams all of it.
 func (d *Database) Caught(within time.Duration, standby *Database) bool {
 	return d.b.Eventually(within, func() bool {

@@ -3,6 +3,7 @@ package lab
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/impart-im/impart/internal/lab/link"
@@ -20,6 +21,20 @@ type Net struct {
 // drawn from a fixed seed.
 func (b *Bench) Link(s *Server) *Net {
 	return b.linkTo("network", s.Addr)
+}
+
+// Balance puts a balancer in front of nodes: each connection goes to the next one
+// that runs.
+func (b *Bench) Balance(nodes ...*Server) *Net {
+	var turn atomic.Int64
+	return b.linkTo("balancer", func() string {
+		for range nodes {
+			if n := nodes[int(turn.Add(1))%len(nodes)]; n.Process().Running() {
+				return n.Addr()
+			}
+		}
+		return nodes[0].Addr()
+	})
 }
 
 func (b *Bench) linkTo(name string, target func() string) *Net {

@@ -146,6 +146,18 @@ func (s *Server) Kill() {
 	s.b.Note(s.name, "killed", "SIGKILL, exit code %d", p.ExitCode())
 }
 
+// Drain ends the process as an upgrade does (SIGTERM): it says goodbye first.
+func (s *Server) Drain() {
+	p := s.Process()
+	ctx, cancel := s.b.within(20 * time.Second)
+	defer cancel()
+	code, err := p.Terminate(ctx)
+	s.b.Must(err)
+	s.ended(p)
+	s.b.Note(s.name, "drained", "SIGTERM, exit code %d", code)
+	s.b.Wants(code == 0, "a drained server ended with exit code %d", code)
+}
+
 // Process is the process that was started last.
 func (s *Server) Process() *process.Process {
 	s.mu.Lock()

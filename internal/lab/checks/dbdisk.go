@@ -15,6 +15,9 @@ var dbNoFsync = lab.Sabotage{
 	Settings: map[string]string{"fsync": "off"}, Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"},
 }
 
+// hidesErrors is a disk that fails to flush and says nothing.
+var hidesErrors = lab.Sabotage{Name: "hides-errors", What: "the disk does not say that flushes fail"}
+
 // Patterns of the files of a PostgreSQL server.
 const (
 	dbTables = "[1-9]*"    // and indexes: numbers
@@ -41,16 +44,16 @@ func dbDisks() []lab.Check {
 		},
 		{
 			ID: "db-log-full", Invariant: "D1", Only: lab.PostgreSQL,
-			What:   "The disk is full for PostgreSQL's log: it gives up (PANIC). There is room again, and it is started.",
-			Expect: "no sent for what is not stored, the server lives, everything acknowledged is there, everything is sent again and there once",
+			What:   "The disk is full for PostgreSQL's log under load: it gives up (PANIC), and the server is killed with it. There is room again, and both start.",
+			Expect: "no sent for what is not stored, everything acknowledged is there, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    dbLogFull,
 		},
 		{
 			ID: "db-write-error", Invariant: "D1", Only: lab.PostgreSQL,
-			What:   "Flushes of PostgreSQL's log fail with EIO under load: it gives up (PANIC) and recovers by itself; then the power is cut.",
-			Expect: "no sent for what is not stored, the server lives, everything acknowledged is there, also after the cut",
-			Twins:  []lab.Sabotage{dbUnflushed},
+			What:   "A flush of PostgreSQL's log fails with EIO under load: it gives up (PANIC) and recovers by itself, once while the server goes on, once while that is killed too; then the power is cut.",
+			Expect: "no sent for what is not stored, everything acknowledged is there, also after the cut",
+			Twins:  []lab.Sabotage{hidesErrors},
 			Run:    dbWriteError,
 		},
 	}
@@ -158,6 +161,7 @@ func dbLogFull(ctx context.Context, b *lab.Bench) {
 			return
 		}
 		b.Eventually(8*time.Second, func() bool { return db.Panics() > 0 || db.FillsLog() != nil })
+		s.Kill()
 	})
 	b.Bit("writes refused", disk.Counted().NoSpace)
 	b.Bit("PANIC", db.Panics())
@@ -165,24 +169,47 @@ func dbLogFull(ctx context.Context, b *lab.Bench) {
 	disk.Fault(crashfs.Faults{})
 	db.Crashed() // if it is still trying
 	db.Start()
+	s.Start()
 	lost := dbRecovered(ctx, b, s, l)
 	b.Saw("%d PANIC, %d in doubt while it was full, %d sent in the end, %d lost", db.Panics(), refused, len(l.sent), lost)
 }
 
 func dbWriteError(ctx context.Context, b *lab.Bench) {
 	disk, db, s, l := dbOnDisk(b)
-	for round := range 2 {
-		disk.Fault(crashfs.Faults{SyncFails: true, Match: dbLog, Count: 1})
-		l.keepSending(b, []*lab.Server{s}, 2*time.Second, true)
+	rounds := 2
+	if b.Sabotaged(hidesErrors.Name) {
+		rounds = 0
+		disk.Fault(crashfs.Faults{SyncLies: true, Match: dbLog})
+		l.keepSending(b, []*lab.Server{s}, time.Second, true)
+	}
+	for round := range rounds {
+		disk.Fault(crashfs.Faults{SyncFails: true, Match: dbLog, From: 30, Count: 1})
+		b.Each(2, func(i int) {
+			if i == 0 {
+				l.keepSending(b, []*lab.Server{s}, 2*time.Second, true)
+				return
+			}
+			b.Eventually(10*time.Second, func() bool { return db.Panics() > round })
+			if round == 1 {
+				s.Kill()
+			}
+		})
 		disk.Fault(crashfs.Faults{})
-		b.Eventually(20*time.Second, func() bool { return db.Panics() > round && db.Answers() })
+		b.Eventually(20*time.Second, db.Answers)
+		if round == 1 {
+			s.Start()
+		}
 		if lost := l.judge(ctx, b, s); lost > 0 {
 			break
 		}
 		l.settle(b, 20*time.Second, s)
 	}
-	b.Bit("flushes failed", disk.Counted().SyncsFailed)
-	b.Bit("PANIC", db.Panics())
+	if b.Sabotaged(hidesErrors.Name) {
+		b.Bit("flushes failed", disk.Counted().SyncsLied)
+	} else {
+		b.Bit("flushes failed", disk.Counted().SyncsFailed)
+		b.Bit("PANIC", db.Panics())
+	}
 	disk.Cut(crashfs.Clean, 1)
 	db.Crashed()
 	disk.PowerOn()

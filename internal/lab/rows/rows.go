@@ -128,13 +128,18 @@ func (d *DB) Sound(ctx context.Context) error {
 }
 
 // soundTables reads every row twice: from the table and by the index of its key.
-func (d *DB) soundTables(ctx context.Context) error {
+func (d *DB) soundTables(ctx context.Context) (err error) {
+	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true, Isolation: sql.LevelRepeatableRead}) // both ways see the same
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback()) }()
 	for _, key := range []struct{ table, columns string }{
 		{"events", "conv_id, seq"}, {"msg_dedup", "cmid, user_id"}, {"conversations", "conv_id"}, {"device_cursors", "user_id, device_id, conv_id"},
 	} {
 		counts := map[string]int64{}
 		for _, way := range []string{"seqscan", "indexscan"} {
-			n, err := d.countBy(ctx, way, key.table, key.columns)
+			n, err := countBy(ctx, tx, way, key.table, key.columns)
 			if err != nil {
 				return fmt.Errorf("rows: %s is no sound table: %w", key.table, err)
 			}
@@ -148,12 +153,7 @@ func (d *DB) soundTables(ctx context.Context) error {
 }
 
 // countBy counts the rows of a table in one way.
-func (d *DB) countBy(ctx context.Context, way, table, columns string) (n int64, err error) {
-	tx, err := d.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, tx.Rollback()) }()
+func countBy(ctx context.Context, tx *sql.Tx, way, table, columns string) (n int64, err error) {
 	for _, other := range []string{"seqscan", "indexscan", "indexonlyscan", "bitmapscan"} {
 		on := "off"
 		if other == way || way == "indexscan" && other == "indexonlyscan" {

@@ -108,12 +108,11 @@ func (d *identity) still(was accepted, server string, end int64, row history) er
 // where an answer is older than what is known by now, and for a server that is an
 // older primary: the newer one may be back at any moment.
 func (d *identity) compare(was accepted, server string, end int64, row history) (*store.Halt, error) {
+	if err := d.outdated(server); err != nil {
+		return nil, err
+	}
 	system, timeline := timelineOf(server)
 	if own, _ := timelineOf(d.has.incarnation); system == own {
-		if timeline < d.newest {
-			return nil, impart.Errorf(impart.Unavailable,
-				"the server is on timeline %d, and timeline %d of it was met: an older primary is not gone back to", timeline, d.newest)
-		}
 		d.newest = timeline
 	}
 	mine := physical(row.incarnation) == server
@@ -134,6 +133,23 @@ func (d *identity) compare(was accepted, server string, end int64, row history) 
 		halt.Behind = halt.Behind || d.halt.Behind // its log grows
 	}
 	return halt, nil
+}
+
+// older is an error for a server that is an older primary.
+func (d *identity) older(server string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.outdated(server)
+}
+
+// outdated is older, under mu.
+func (d *identity) outdated(server string) error {
+	system, timeline := timelineOf(server)
+	if own, _ := timelineOf(d.has.incarnation); system != own || timeline >= d.newest {
+		return nil
+	}
+	return impart.Errorf(impart.Unavailable,
+		"the server is on timeline %d, and timeline %d of it was met: an older primary is not gone back to", timeline, d.newest)
 }
 
 // open is the first meeting: what stands in the row is taken for what was accepted.

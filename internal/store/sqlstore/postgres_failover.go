@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -96,7 +97,7 @@ func (p *pgEngine) apart(ctx context.Context, begin, lock string, do func(t *pgS
 		}
 	}()
 	if p.aside.conn == nil {
-		if p.aside.conn, err = pgconn.ConnectConfig(ctx, p.bare); err != nil {
+		if p.aside.conn, err = pgconn.ConnectConfig(ctx, p.forAside()); err != nil {
 			p.aside.conn = nil
 			return fmt.Errorf("no connection to the database: %w", err)
 		}
@@ -123,6 +124,26 @@ func (p *pgEngine) apart(ctx context.Context, begin, lock string, do func(t *pgS
 		return fmt.Errorf("COMMIT was answered with %s", commit.tag)
 	}
 	return nil
+}
+
+// forAside connects as the pools do, and passes over an older primary that has come
+// back: of several hosts the next one may be its successor.
+func (p *pgEngine) forAside() *pgconn.Config {
+	cfg := p.bare.Copy()
+	attrs := cfg.ValidateConnect
+	cfg.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if attrs != nil {
+			if err := attrs(ctx, conn); err != nil {
+				return err
+			}
+		}
+		server, _, _, err := p.self(&pgSession{ctx: ctx, conn: conn, link: &pgLink{}}, selectSelf)
+		if err != nil {
+			return err
+		}
+		return p.identity.older(server)
+	}
+	return cfg
 }
 
 // leaveAside ends the connection aside.
@@ -306,7 +327,7 @@ func (j *judging) afterwards() (store.Judgement, error) {
 	out := store.Judgement{Late: !counted}
 	if !counted {
 		j.record(changeOf(j.server, j.row), j.row.judged)
-		if out.Raised = j.given.Missing > 0 || j.given.Behind || j.given.Epoch > j.row.epoch; out.Raised {
+		if out.Raised = (j.given.Missing > 0 || j.given.Behind || j.given.Epoch > j.row.epoch) && !fault.Planted(fault.KeepsEpoch); out.Raised {
 			j.row.epoch = max(j.row.epoch+1, j.given.Epoch+1, impart.Epoch(j.now))
 			j.t.later("UPDATE meta SET epoch = ?", j.row.epoch)
 		}
