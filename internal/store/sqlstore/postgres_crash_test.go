@@ -232,7 +232,7 @@ func TestPostgresFullNotificationQueue(t *testing.T) {
 // it is rolled back.
 func TestPostgresNotifiesInTheTransaction(t *testing.T) {
 	needPostgres(t)
-	s := newPgSubject(t, Options{Notify: true, Node: "node-1"})
+	s := newPgSubject(t, newPgPlace(t), Options{Notify: true, Node: "node-1"})
 	w := &world{t: t, Store: s.now}
 	t.Cleanup(func() { w.must(s.now.Close()) })
 	listener, err := pgx.Connect(t.Context(), s.dsn())

@@ -63,7 +63,7 @@ func TestPostgresInAnotherLocale(t *testing.T) {
 func TestPostgresPooled(t *testing.T) {
 	needPostgres(t)
 	conformance.Topics(t, []string{"append", "dedup", "cursors", "commit", "members", "retain"}, func(t *testing.T) conformance.Subject {
-		return newPgSubject(t, Options{Notify: true, Pooled: true, Patience: shortPatience}).subject()
+		return newPgSubject(t, newPgPlace(t), Options{Notify: true, Pooled: true, Patience: shortPatience}).subject()
 	})
 }
 
