@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 var testsMayImport = map[string][]string{
 	".":                               {"wire"},
 	"docs":                            {".", "wire"},
-	"client":                          {"internal/gateway", "internal/lab/world", "internal/store/memstore"},
+	"client":                          {"internal/gateway", "internal/lab/world", "internal/logic", "internal/store/memstore"},
 	"internal/chat":                   {"internal/lab/world"},
 	"internal/store":                  {"wire"},
 	"internal/lab/campaign/processes": {"internal/lab"},
@@ -131,6 +131,7 @@ var sleepsAllowed = map[string]string{
 	"internal/chat/screen_test.go":     "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/gateway/between_test.go": "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/logic/failover_test.go":  "its stories run in bubbles of virtual time",
+	"client/failover_test.go":          "its stories run in bubbles of virtual time",
 	"client/careless_test.go":          "its stories run in the bubbles of virtual time that world_test.go makes",
 	"client/hostile_test.go":           "its stories run in the bubbles of virtual time that scripted_test.go makes",
 	"client/epoch_test.go":             "its stories run in the bubbles of virtual time that world_test.go makes",

@@ -3,6 +3,7 @@ package logic
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -98,5 +99,16 @@ func TestAPromiseOfAnOlderTurnIsNotGiven(t *testing.T) {
 	l.close()
 	if !l.enter(turn, shelfMessages, promiseOf(3)) || len(l.read(0)) != 0 {
 		t.Error("a ledger that nobody needs keeps something, or refuses")
+	}
+}
+
+func TestRepeatsHaveAShelfOfTheirOwn(t *testing.T) {
+	s := &Service{cfg: Config{Now: time.Now}}
+	items := []store.Append{{Conv: "c", CMID: "new"}, {Conv: "c", CMID: "again"}, {Conv: "c", CMID: "refused"}}
+	results := []store.Appended{{Seq: 2, MID: "m2"}, {Seq: 1, MID: "m1", Dup: true}, {Err: overtaken()}}
+	s.promiseStored(s.ledger.begin(), items, results)
+	stored, repeated := s.ledger.shelf[shelfMessages].promises, s.ledger.shelf[shelfRepeats].promises
+	if len(stored) != 1 || stored[0].CMID != "new" || len(repeated) != 1 || repeated[0].CMID != "again" {
+		t.Errorf("stored: %+v, repeated: %+v", stored, repeated)
 	}
 }

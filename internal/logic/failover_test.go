@@ -199,6 +199,24 @@ func TestAFailoverThatLostMessagesRaisesTheEpochOnceAndNamesThem(t *testing.T) {
 	})
 }
 
+func TestWhatWasLostOnceIsNotMissedAgain(t *testing.T) {
+	failoverStory(t, 1, func(c *cluster) {
+		one := c.nodes[0]
+		standby := one.memory.Standby()
+		one.say(ana, "c", "gone")
+		failOver(standby, one)
+		c.settles(5*time.Second, one)
+		raised := one.judged(true)
+		time.Sleep(2500 * time.Millisecond)
+		one.say(ana, "c", "here")
+		failOver(one.memory.Standby(), one)
+		c.settles(5*time.Second, one)
+		if kept := one.judged(false); kept.Epoch != raised.Epoch || one.counts("im_lost_acknowledged_total") != 1 {
+			t.Errorf("the second failover: %+v, %v lost in all", kept, one.counts("im_lost_acknowledged_total"))
+		}
+	})
+}
+
 func TestManyLostMessagesFillNoLog(t *testing.T) {
 	failoverStory(t, 1, func(c *cluster) {
 		one := c.nodes[0]
