@@ -91,3 +91,15 @@ func (d *dialect) idle(*writer) {
 func (d *dialect) window(_ context.Context, since impart.Millis) (now, from impart.Millis, err error) {
 	return d.s.now(), since, nil
 }
+
+// index implements [engine], in a transaction: while it lasts nobody else writes.
+func (d *dialect) index(ctx context.Context, indexes []index) error {
+	return d.s.direct(ctx, func(tx *txn) error {
+		for _, x := range indexes {
+			if _, err := tx.exec("CREATE INDEX IF NOT EXISTS " + x.name + " " + x.on); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

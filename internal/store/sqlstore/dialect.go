@@ -27,6 +27,8 @@ type engine interface {
 	// as that clock was set back since the last time.
 	window(ctx context.Context, since impart.Millis) (now, from impart.Millis, err error)
 	failover
+	// index makes indexes that are not there.
+	index(ctx context.Context, indexes []index) error
 	// settings reports what D1 and D6 rest on.
 	settings(s session) ([]store.Setting, error)
 	// close ends everything that open started.

@@ -2,10 +2,12 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/conformance"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
@@ -117,4 +119,44 @@ func freshDatabase(t *testing.T, clauses ...string) (*postgres.Server, string) {
 		}
 	})
 	return server, name
+}
+
+// Nodes that clean dedup rows make their indexes at once, beside writers; what one
+// of them has left half done is made anew.
+func TestPostgresIndexesAreMadeBesideWriters(t *testing.T) {
+	w, p := newPgWorld(t, Options{})
+	w.group("c", "ana")
+	w.sends(w.msg("ana", "c", "1", "x"))
+	w.must(w.direct(t.Context(), func(tx *txn) error {
+		_, err := tx.exec("CREATE INDEX events_by_cmid ON events (conv_id, sender, cmid) WHERE cmid <> ''")
+		return err
+	}))
+	p.exec(t, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = '"+p.name+".events_by_cmid'::regclass")
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			s, err := open(t.Context(), p.dsn(), Options{DedupRetention: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for i := range 20 {
+		w.sends(w.msg("ana", "c", impart.CMID(fmt.Sprint("beside-", i)), "x"))
+	}
+	wg.Wait()
+	valid := 0
+	w.must(w.read(t.Context(), func(c session) error {
+		return c.query("SELECT count(*) FROM pg_index WHERE indisvalid AND indexrelid IN (to_regclass('events_by_cmid'), to_regclass('msg_dedup_by_time'))", func(r row) error {
+			valid = int(r.num(0))
+			return nil
+		})
+	}))
+	if valid != 2 {
+		t.Errorf("%d of 2 indexes are valid", valid)
+	}
 }

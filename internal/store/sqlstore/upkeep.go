@@ -138,18 +138,18 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 // indexKeys makes the indexes that cleaning needs, unless they are there: one to
 // find old rows by, one by which events decide afterwards.
 func (s *Store) indexKeys(ctx context.Context) error {
-	return s.direct(ctx, func(tx *txn) error {
-		for _, make := range []string{
-			"CREATE INDEX IF NOT EXISTS msg_dedup_by_time ON msg_dedup (created_at) WHERE recalled = 0",
-			"CREATE INDEX IF NOT EXISTS events_by_cmid ON events (conv_id, sender, cmid) WHERE cmid <> ''",
-		} {
-			if _, err := tx.exec(make); err != nil {
-				return err
-			}
-		}
-		return nil
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.reading.Done()
+	return s.engine.index(ctx, []index{
+		{"msg_dedup_by_time", "ON msg_dedup (created_at) WHERE recalled = 0"},
+		{"events_by_cmid", "ON events (conv_id, sender, cmid) WHERE cmid <> ''"},
 	})
 }
+
+// index is one that is made when it is needed.
+type index struct{ name, on string }
 
 // Settings implements [store.Upkeep].
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
