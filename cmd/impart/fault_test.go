@@ -24,14 +24,14 @@ import (
 // These stories run the real process with one fault each, and look from outside
 // (make test runs them with -tags fault).
 
-// person is a connected device of a user.
-type person struct {
+// speaker is a connected device of a user.
+type speaker struct {
 	t    *testing.T
 	conn *websocket.Conn
 }
 
 // come connects u on one device and starts live delivery.
-func (p *serverProcess) come(t *testing.T, user string) *person {
+func (p *serverProcess) come(t *testing.T, user string) *speaker {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
@@ -40,7 +40,7 @@ func (p *serverProcess) come(t *testing.T, user string) *person {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.CloseNow() })
-	who := &person{t, conn}
+	who := &speaker{t, conn}
 	who.say(`{"t":"hello","rid":"h","token":"dev:` + user + `","device":"d-` + user + `","install":"i","proto":1}`)
 	who.hears("welcome")
 	who.say(`{"t":"sub","rid":"s"}`)
@@ -48,7 +48,7 @@ func (p *serverProcess) come(t *testing.T, user string) *person {
 	return who
 }
 
-func (p *person) say(frame string) {
+func (p *speaker) say(frame string) {
 	p.t.Helper()
 	if err := p.conn.Write(context.Background(), websocket.MessageText, []byte(frame)); err != nil {
 		p.t.Fatal(err)
@@ -56,7 +56,7 @@ func (p *person) say(frame string) {
 }
 
 // hears waits for the next frame with this t and gives it; others are passed over.
-func (p *person) hears(kind string) map[string]any {
+func (p *speaker) hears(kind string) map[string]any {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
