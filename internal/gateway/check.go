@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -21,7 +22,7 @@ func (g *Gateway) checkConns(ctx context.Context) {
 		failed++
 	}
 	for _, c := range g.conns.all() {
-		must := c.mustCheck(now)
+		must := c.mustCheck(now) || fault.Planted(fault.SweepAsksAll)
 		if !must && !deaf {
 			continue
 		}

@@ -99,6 +99,14 @@ func (d *Database) At(hosts ...string) {
 	d.hosts = hosts
 }
 
+// ListenAt is the setting of a node that listens at another address than it stores.
+func (d *Database) ListenAt(addr string) string {
+	return listenStore + d.Server().DSNAt(addr, databaseName)
+}
+
+// listenStore begins a setting with a password in it, which is not told.
+const listenStore = "IM_LISTEN_STORE="
+
 // NewNode is a server on this database that has not been started.
 func (d *Database) NewNode(env ...string) *Server {
 	s := d.b.newServer("", env)

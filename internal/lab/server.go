@@ -115,9 +115,14 @@ func (s *Server) TryStart(env ...string) error {
 	}
 	s.proc, s.addr, s.told = p, p.Addr(), make(chan struct{})
 	s.b.Note(s.name, "started", "%s", strings.Join(slices.Concat(
-		[]string{fmt.Sprintf("pid %d on %s after %d ms", p.PID(), p.Addr(), time.Since(began).Milliseconds())}, s.env, env), " "))
+		[]string{fmt.Sprintf("pid %d on %s after %d ms", p.PID(), p.Addr(), time.Since(began).Milliseconds())}, tellable(s.env), tellable(env)), " "))
 	go s.tellStrikes(log, p, s.told)
 	return nil
+}
+
+// tellable are the settings without those that hold a password.
+func tellable(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(line string) bool { return strings.HasPrefix(line, listenStore) })
 }
 
 // ended waits until the process is over and what has struck it is told.

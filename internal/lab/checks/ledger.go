@@ -15,15 +15,16 @@ import (
 
 // ledger is what senders know: what was answered, and what is in doubt.
 type ledger struct {
-	mu    sync.Mutex // guards what follows
-	sent  map[impart.CMID]impart.Sent
-	doubt map[impart.CMID]bool
-	next  int
-	acked impart.Seq      // the cursor of device d-0, as the server has answered it
-	body  string          // of every message; "" is a short one
-	took  []time.Duration // of each answer
-	last  time.Time       // when the last answer came
-	gap   time.Duration   // the longest time between two answers
+	mu       sync.Mutex // guards what follows
+	sent     map[impart.CMID]impart.Sent
+	doubt    map[impart.CMID]bool
+	next     int
+	repeated int             // attempts at what was in doubt
+	acked    impart.Seq      // the cursor of device d-0, as the server has answered it
+	body     string          // of every message; "" is a short one
+	took     []time.Duration // of each answer
+	last     time.Time       // when the last answer came
+	gap      time.Duration   // the longest time between two answers
 }
 
 func newLedger() *ledger {
@@ -137,6 +138,7 @@ func (l *ledger) take(fresh bool) (impart.CMID, bool) {
 	defer l.mu.Unlock()
 	for m := range l.doubt {
 		delete(l.doubt, m)
+		l.repeated++
 		return m, true
 	}
 	if fresh {
