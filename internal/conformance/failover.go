@@ -100,8 +100,14 @@ var failoverStories = []story{
 		knows := func(want ...string) store.Rule {
 			return func(b store.Bench) store.Ruling {
 				var names []string
+				newest := impart.Millis(0)
 				for _, n := range b.Nodes {
-					names = append(names, n.Node.Name)
+					newest = max(newest, n.At)
+				}
+				for _, n := range b.Nodes {
+					if newest-n.At < impart.Millis(store.DeadFor.Milliseconds()) {
+						names = append(names, n.Node.Name)
+					}
 					if n.At == 0 {
 						w.t.Errorf("nobody knows when %s has beaten", n.Node.Name)
 					}
@@ -119,6 +125,12 @@ var failoverStories = []story{
 		w.Replace(w.t)
 		w.halted()
 		w.judges(w.Store, nodeOne, store.Verdict{}, knows("one")) // three gave no verdict
+		// Its beats are there when it comes back and looks for them.
+		w.Replace(w.t)
+		halt := w.halted()
+		missing, err := w.Store.Missing(w.ctx, halt, []store.Promise{{What: store.PromisedBeat, Node: "n-3", Number: 1}})
+		w.must(err)
+		same(w, "missing", len(missing), 0)
 	}},
 	{"promises that are not kept are missing, of every kind", func(w *world) {
 		w.replaceable()

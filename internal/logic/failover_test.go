@@ -328,19 +328,19 @@ func TestALateNodeWritesNothingWithWhatItKnewAndCountsItsLosses(t *testing.T) {
 func TestALateNodeWithoutLossesChangesNothing(t *testing.T) {
 	failoverStory(t, 2, func(c *cluster) {
 		one, two := c.nodes[0], c.nodes[1]
-		time.Sleep(100 * time.Millisecond)
+		two.say(ben, "c", "hi")
 		standby := one.memory.Standby()
+		two.memory.Cut()
 		failOver(standby, one)
-		c.settles(20*time.Second, one) // two beats on the old primary all the while
-		first := one.judged(true)
-		two.memory.Crash()
-		two.close()
-		// Its successor comes with nothing in its hands.
-		again := c.start("two", one.memory.Node())
-		c.nodes = []*world{one, again}
-		time.Sleep(3 * time.Second)
-		if got := again.say(ana, "c", "on"); got.Epoch != first.Epoch {
-			t.Errorf("epoch %d after %d", got.Epoch, first.Epoch)
+		c.settles(20*time.Second, one)
+		first := one.judged(true) // nobody knew what two would say
+		two.memory.Reach(standby)
+		c.settles(20*time.Second, two)
+		if late := two.history().Last; !late.Late || late.Missing != 0 || late.Epoch != first.Epoch {
+			t.Errorf("the late node: %+v after %+v", late, first)
+		}
+		if got := two.say(ana, "c", "on"); got.Epoch != first.Epoch || got.Seq != 2 {
+			t.Errorf("%+v after %+v", got, first)
 		}
 	})
 }
@@ -474,11 +474,13 @@ func TestAnOlderPrimaryIsNotGoneBackTo(t *testing.T) {
 	})
 }
 
-func TestNobodyIsServedWhileAPromiseCannotBeLookedUp(t *testing.T) {
-	failoverStory(t, 1, func(c *cluster) {
-		one := c.nodes[0]
+func TestNobodyIsServedBeforeTheJudgement(t *testing.T) {
+	failoverStory(t, 2, func(c *cluster) {
+		one, two := c.nodes[0], c.nodes[1]
 		_, session := one.say(ana, "c", "hi"), one.device(ben, "d-ben")
-		failOver(one.memory.Standby(), one)
+		standby := one.memory.Standby()
+		two.memory.Cut()
+		failOver(standby, one) // which has to wait for two
 		after := impart.Seq(0)
 		_, syncErr := one.Sync(one.ctx, impart.Sync{User: ben, Conv: "c", After: &after, Limit: 1})
 		_, pullErr := one.Pull(one.ctx, impart.Pull{Session: session, Limit: 1})
@@ -489,7 +491,9 @@ func TestNobodyIsServedWhileAPromiseCannotBeLookedUp(t *testing.T) {
 		} {
 			wantCode(t, what, err, impart.Unavailable)
 		}
-		c.settles(5*time.Second, c.nodes...)
+		two.memory.Reach(standby)
+		c.settles(10*time.Second, one, two)
+		one.judged(false)
 		one.sees(ben, "c")
 	})
 }

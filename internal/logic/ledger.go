@@ -29,7 +29,7 @@ const (
 var shelfLimits = [shelves]int{shelfMessages: 16 << 10, shelfRepeats: 4 << 10, shelfShown: 4 << 10, shelfCursors: 8 << 10, shelfOthers: 4 << 10}
 
 // ledger keeps what this node has promised lately, to look it up should the store's
-// history change (D18). It takes about 6 MB when it is full.
+// history change (D18). It takes less than 10 MB when it is full.
 //
 // Whatever is to be answered is entered first, with the turn that was current before
 // the store was asked. Once the ledger has been read for a verdict, older turns are

@@ -37,7 +37,8 @@ type Failover interface {
 	//  1. If nobody has decided, the verdict is written (the last one of a node
 	//     counts), and rule says what follows from all that are there: to wait, to keep
 	//     the epoch, or to raise it above every epoch that a verdict or the row knows,
-	//     as RaiseEpoch does. Nodes without a verdict are forgotten with the decision.
+	//     as RaiseEpoch does. Nodes without a verdict count as dead from the decision on,
+	//     until they beat again; their beats stay, since they may look for them later.
 	//  2. If somebody has, and counted this node's verdict, that is the answer.
 	//  3. If somebody has, and did not, the verdict is added to those that count; the
 	//     epoch is raised (again) if something is missing.
@@ -168,6 +169,10 @@ type Judgement struct {
 	Late    bool // others had, without this node's verdict
 	Raised  bool // this call has raised the epoch
 }
+
+// DeadFor is how long before a decision a node without a verdict is taken to have
+// beaten last.
+const DeadFor = time.Hour
 
 // HaltedRetry is what the UNAVAILABLE of a halted store tells a caller to wait.
 const HaltedRetry = 500 * time.Millisecond

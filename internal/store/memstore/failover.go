@@ -46,9 +46,16 @@ func (v Server) Promote() {
 func (s *Store) Reach(v Server) {
 	v.disk.mu.Lock()
 	defer v.disk.mu.Unlock()
+	s.cut.Store(false)
 	s.life.Store(v.disk.life)
 	s.disk.Store(v.disk)
 }
+
+// Cut lets no later call of the store reach any server, until [Store.Reach].
+func (s *Store) Cut() { s.cut.Store(true) }
+
+// errCut is no refusal: nothing was decided.
+var errCut = errors.New("memstore: no connection")
 
 func (s *Store) on() *disk { return s.disk.Load() }
 
@@ -91,6 +98,9 @@ func (k *knowledge) open(d *disk) {
 func (s *Store) meet(d *disk) error {
 	if s.breaks[BreakHalt] {
 		return nil
+	}
+	if s.cut.Load() {
+		return errCut
 	}
 	k := &s.known
 	k.mu.Lock()
@@ -150,7 +160,7 @@ func (s *Store) Halted() *store.Halt {
 
 // Look implements [store.Failover].
 func (s *Store) Look(ctx context.Context) (*store.Halt, error) {
-	if err := errors.Join(ctx.Err(), s.closed()); err != nil {
+	if err := s.reachable(ctx); err != nil {
 		return nil, err
 	}
 	d := s.on()
@@ -193,9 +203,16 @@ func (s *Store) Replicate(replicated bool) {
 	d.state.replicated = replicated
 }
 
+func (s *Store) reachable(ctx context.Context) error {
+	if s.cut.Load() {
+		return errCut
+	}
+	return errors.Join(ctx.Err(), s.closed())
+}
+
 // within runs do on the server that halt is about, if it is still the one.
 func (s *Store) within(ctx context.Context, halt *store.Halt, do func(d *disk)) error {
-	if err := errors.Join(ctx.Err(), s.closed()); err != nil {
+	if err := s.reachable(ctx); err != nil {
 		return err
 	}
 	d := s.on()
@@ -306,9 +323,12 @@ func (st *state) decide(d *disk, change string, known int64, given store.Verdict
 	for _, v := range counted {
 		v.judged = st.judged
 	}
-	maps.DeleteFunc(st.nodes, func(id string, _ *node) bool {
-		return !slices.ContainsFunc(bench.Verdicts, func(v store.Verdict) bool { return v.Node.ID == id })
-	})
+	for id, n := range st.nodes {
+		n.At = now - impart.Millis(store.DeadFor.Milliseconds())
+		if slices.ContainsFunc(bench.Verdicts, func(v store.Verdict) bool { return v.Node.ID == id }) {
+			n.At = now
+		}
+	}
 	return store.Judgement{Meta: store.Meta{Epoch: st.epoch, Incarnation: st.incarnation}, Decided: true, Raised: ruling == store.Raise}
 }
 

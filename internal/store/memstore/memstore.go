@@ -43,6 +43,7 @@ type Store struct {
 	closing chan struct{} // closed when the store takes nothing more
 	once    sync.Once
 	crashed atomic.Bool
+	cut     atomic.Bool
 	before  atomic.Pointer[func() error]
 	after   atomic.Pointer[func() error]
 

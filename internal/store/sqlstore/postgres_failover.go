@@ -313,7 +313,8 @@ func (j *judging) decide(change string, known int64, rule store.Rule) (store.Jud
 	}
 	j.t.later("UPDATE meta SET incarnation = ?, judged = ?, epoch = ?", j.row.incarnation, j.row.judged, j.row.epoch)
 	j.t.later("UPDATE verdicts SET judged = ? WHERE change = ?", j.row.judged, change)
-	j.t.later("DELETE FROM nodes WHERE node NOT IN (SELECT node FROM verdicts WHERE change = ?)", change)
+	j.t.later("UPDATE nodes SET beat_at = CASE WHEN node IN (SELECT node FROM verdicts WHERE change = ?) THEN ?::bigint ELSE ?::bigint END",
+		change, j.now, j.now-impart.Millis(store.DeadFor.Milliseconds()))
 	return store.Judgement{Meta: j.meta(), Decided: true, Raised: ruling == store.Raise}, nil
 }
 
