@@ -135,3 +135,36 @@ func awaitHalt(t *testing.T, s store.Store) *store.Halt {
 	t.Fatal("the store has not halted")
 	return nil
 }
+
+// A node that starts after a promotion finds out at once, and can be asked all that a
+// start needs to know.
+func TestPostgresStartsHalted(t *testing.T) {
+	needPostgres(t)
+	s := newPgSubject(t, newPgPlace(t), Options{})
+	if err := s.now.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.subject().Replace(t)
+	s.opts.DedupRetention = true // its index cannot be made now
+	s.now = s.open(t)
+	t.Cleanup(func() { _ = s.now.Close() })
+	if settings, err := s.now.Settings(t.Context()); err != nil || len(settings) == 0 {
+		t.Errorf("settings: %v, %v", settings, err)
+	}
+	halt := s.now.Halted()
+	if halt == nil || halt.Judged {
+		t.Fatalf("halted by %+v", halt)
+	}
+	judged, err := s.now.Judge(t.Context(), halt, store.Verdict{Node: store.Node{ID: "n"}}, func(b store.Bench) store.Ruling {
+		if len(b.Nodes) != 0 {
+			t.Errorf("alive: %+v", b.Nodes)
+		}
+		return store.Raise
+	})
+	if err != nil || !judged.Raised {
+		t.Errorf("judged: %+v, %v", judged, err)
+	}
+	if err := s.now.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -52,15 +52,20 @@ func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (re
 	if err != nil || len(convs) == 0 {
 		return 0, false, err
 	}
+	// Of its own: when ctx ends, the transaction may still be at work on it.
+	var done struct {
+		removed int
+		more    bool
+	}
 	err = s.direct(ctx, func(tx *txn) error {
-		removed, more = 0, false
+		done.removed, done.more = 0, false
 		for _, conv := range convs {
-			n, rest, err := tx.retain(conv, before, limit-removed)
+			n, rest, err := tx.retain(conv, before, limit-done.removed)
 			if err != nil {
 				return err
 			}
-			removed, more = removed+n, more || rest
-			if more {
+			done.removed, done.more = done.removed+n, done.more || rest
+			if done.more {
 				return nil
 			}
 		}
@@ -69,7 +74,7 @@ func (s *Store) Retain(ctx context.Context, before impart.Millis, limit int) (re
 	if err != nil {
 		return 0, false, err
 	}
-	return removed, more, nil
+	return done.removed, done.more, nil
 }
 
 // retain removes at most limit old events from the old end of a conversation.
@@ -116,15 +121,16 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 	if err := s.read(ctx, find); err != nil || len(keys) == 0 {
 		return 0, false, err
 	}
+	rows := 0
 	err = s.direct(ctx, func(tx *txn) error {
-		removed, more = 0, len(keys) > limit
+		rows = 0
 		for _, k := range keys[:min(limit, len(keys))] {
 			// Asked again: a recall may have come in between (D17).
 			n, err := tx.exec("DELETE FROM msg_dedup WHERE user_id = ? AND cmid = ? AND recalled = 0", k.user, k.cmid)
 			if err != nil {
 				return err
 			}
-			removed += int(n)
+			rows += int(n)
 		}
 		tx.meta = nil
 		return tx.one("UPDATE meta SET cleaned = 1")
@@ -132,7 +138,7 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 	if err != nil {
 		return 0, false, err
 	}
-	return removed, more, nil
+	return rows, len(keys) > limit, nil
 }
 
 // indexKeys makes the indexes that cleaning needs, unless they are there: one to
@@ -153,14 +159,14 @@ type index struct{ name, on string }
 
 // Settings implements [store.Upkeep].
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
-	if s.Halted() != nil {
-		return s.engine.settingsApart(ctx)
-	}
 	var out []store.Setting
 	err := s.direct(ctx, func(tx *txn) (err error) {
 		out, err = s.engine.settings(tx)
 		return err
 	})
+	if err != nil && s.Halted() != nil { // a server has to start to be able to judge
+		return s.engine.settingsApart(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
