@@ -17,8 +17,9 @@ import (
 const forgetNodes = 24 * 60 * 60 * 1000
 
 // beat implements [engine].
-func (p *pgEngine) beat(ctx context.Context, of store.Node) (beat store.Beat, err error) {
-	err = p.s.direct(ctx, func(tx *txn) error {
+func (p *pgEngine) beat(ctx context.Context, of store.Node) (store.Beat, error) {
+	var beat store.Beat
+	err := p.s.direct(ctx, func(tx *txn) error {
 		beat = store.Beat{}
 		err := tx.query("INSERT INTO nodes (node, name, beat, beat_at) VALUES (?, ?, 1, ?)"+
 			" ON CONFLICT (node) DO UPDATE SET beat = nodes.beat + 1, beat_at = excluded.beat_at RETURNING beat", func(r row) error {
@@ -37,7 +38,10 @@ func (p *pgEngine) beat(ctx context.Context, of store.Node) (beat store.Beat, er
 				return nil
 			})
 	})
-	return beat, err
+	if err != nil {
+		return store.Beat{}, err // the transaction may still be at work on its own
+	}
+	return beat, nil
 }
 
 // leave implements [engine].
