@@ -2,6 +2,7 @@ package logic
 
 import (
 	"context"
+	"slices"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/dedup"
@@ -34,12 +35,10 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 		}
 	}
 	s.keepEarly(ctx, entries, items)
-	if len(left) < len(items) && !s.ledger.valid(turn) {
-		left = s.withdraw(results, len(items))
-	}
 	s.metrics.answered(len(items) - len(left))
 	switch len(left) {
 	case 0:
+		s.withdraw(turn, results, nil)
 		return results
 	case len(items):
 		results = s.commit(ctx, op, items)
@@ -56,17 +55,21 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 	for k, i := range left {
 		results[i] = committed[k]
 	}
+	s.withdraw(turn, results, left)
 	return results
 }
 
-// withdraw takes answers back that were kept of a history which is being judged: the
-// store, which is halted, gives the others.
-func (s *Service) withdraw(results []store.Appended, n int) (left []int) {
-	for i := range n {
-		results[i] = store.Appended{}
-		left = append(left, i)
+// withdraw takes kept answers back if the history that they are of has been looked at
+// since: it may be gone, and with it what they say.
+func (s *Service) withdraw(turn uint64, results []store.Appended, left []int) {
+	if s.ledger.valid(turn) {
+		return
 	}
-	return left
+	for i := range results {
+		if !slices.Contains(left, i) {
+			results[i] = store.Appended{Err: overtaken()}
+		}
+	}
 }
 
 // presentOnce reads the store's epoch once for all items of a request that need it.

@@ -15,7 +15,6 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/logic"
-	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/memstore"
 )
 
@@ -498,46 +497,29 @@ func TestNobodyIsServedBeforeTheJudgement(t *testing.T) {
 	})
 }
 
-// slowMeta is a store whose Meta has read and does not return yet.
-type slowMeta struct {
-	*memstore.Store
-	hold chan chan struct{} // each Meta takes a channel, if there is one, and waits for its end
-}
-
-func (s *slowMeta) Meta(ctx context.Context) (store.Meta, error) {
-	meta, err := s.Store.Meta(ctx)
-	select {
-	case done := <-s.hold:
-		<-done
-	default:
-	}
-	return meta, err
-}
-
-func TestAKeptAnswerThatTheJudgementOvertakesIsNotGiven(t *testing.T) {
-	slow := &slowMeta{hold: make(chan chan struct{}, 1)}
+func TestAKeptAnswerThatAJudgementOvertakesIsNotGiven(t *testing.T) {
 	failoverStory(t, 1, func(c *cluster) {
 		one := c.nodes[0]
-		send := one.message(ana, "c", "kept in front of the store")
 		standby := one.memory.Standby()
-		if sent := one.try(send); sent.Err != nil {
+		again, next := one.message(ana, "c", "kept in front of the store"), one.message(ana, "c", "next")
+		if sent := one.try(again); sent.Err != nil {
 			t.Fatal(sent.Err)
 		}
-		slow.hold = make(chan chan struct{}, 1)
-		done := make(chan struct{})
-		slow.hold <- done
-		answer := make(chan impart.Sent)
-		go func() { answer <- one.try(send) }()
+		// The resend is answered from memory, and waits for what comes with it.
+		held := make(chan struct{})
+		one.memory.OnCommit(func() error { <-held; return nil }, nil)
+		answers := make(chan []impart.Sent)
+		go func() { answers <- one.Send(one.ctx, []impart.Send{again, next}) }()
 		synctest.Wait()
+		one.memory.OnCommit(nil, nil)
 		failOver(standby, one)
 		c.settles(5*time.Second, one)
 		one.judged(true)
-		close(done)
-		if got := <-answer; got.Err == nil && (got.Dup || got.Epoch != one.history().Epoch) {
-			t.Errorf("the resend got %+v from a history that is gone", got)
+		close(held)
+		for i, got := range <-answers {
+			if got.Err == nil && got.Epoch != one.history().Epoch {
+				t.Errorf("answer %d is %+v, of a history that is gone", i+1, got)
+			}
 		}
-	}, func(cfg *logic.Config) {
-		slow.Store = cfg.Store.(*memstore.Store)
-		cfg.Store = slow
 	})
 }
