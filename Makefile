@@ -106,7 +106,7 @@ campaign: ## drawn schedules: RUNS in virtual time and RUNS/50 with real process
 
 campaign-hunt: ## every planted bug, in virtual time and with real processes, until it is found
 	$(GO) test -tags fault -count=1 -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
-	CAMPAIGN_ALL=1 $(GO) test -count=1 -timeout 60m -v -run TestPlantedBugsAreFound ./internal/lab/campaign/processes
+	CAMPAIGN_ALL=1 $(GO) test -count=1 -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound' ./internal/lab/campaign/processes
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)

@@ -22,10 +22,10 @@ import (
 
 // campaignFlags are those of impart lab campaign.
 type campaignFlags struct {
-	seed, runs           uint64
-	parallel             int
-	binary, ledger       string
-	simulate, show, json bool
+	seed, runs            uint64
+	parallel              int
+	binary, ledger, store string
+	simulate, show, json  bool
 }
 
 func labCampaignCommand(env streams) *cobra.Command {
@@ -36,9 +36,10 @@ func labCampaignCommand(env streams) *cobra.Command {
 		Long: "Draws a schedule from each seed: devices that send, recall, go away, crash, are reinstalled and come back from backups; links that fail; a server that is killed, drained and restored. " +
 			"It runs each on a real server and on clients built on the SDK, and judges what they saw: each log against a sequential model, and the invariants D1 to D17. Ends with 1 if something was found.\n\n" +
 			"A seed always draws the same schedule. What the machine does in between is not in its hand: a finding may need a few runs to show again.\n\n" +
+			"With --store postgres three nodes share a database, with a synchronous standby in some runs: nodes are killed, drained, frozen and cut from the database one by one, and the database is stopped, killed, frozen and replaced.\n\n" +
 			"With --simulate the runs are in virtual time: the server's own code on a store in memory, thousands of them in minutes. That is a Go test and needs the source tree and the go command.\n\n" +
 			"Every run is a line of the ledger. A campaign that was interrupted goes on where it stopped, as long as the version is the same.",
-		Example: "# 200 runs with real processes\nimpart lab campaign --runs 200 --seed 1\n\n# 10,000 in virtual time\nimpart lab campaign --simulate --runs 10000 --seed 1\n\n" +
+		Example: "# 200 runs with real processes\nimpart lab campaign --runs 200 --seed 1\n\n# 100 with three nodes on PostgreSQL\nimpart lab campaign --store postgres --runs 100\n\n# 10,000 in virtual time\nimpart lab campaign --simulate --runs 10000 --seed 1\n\n" +
 			"# one seed again, and what it does\nimpart lab campaign --seed 17 --runs 1 --ledger ''\nimpart lab campaign --seed 17 --show",
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,8 +56,20 @@ func labCampaignCommand(env streams) *cobra.Command {
 	flags.BoolVar(&f.show, "show", false, "show the schedule of the first seed and do nothing else")
 	flags.StringVar(&f.binary, "binary", "", "program built with -tags fault that servers run")
 	flags.StringVar(&f.ledger, "ledger", filepath.Join(evidenceFolder, "campaign.jsonl"), "file of the runs so far; '' keeps none")
+	addEngine(cmd, &f.store)
 	addJSON(cmd, &f.json)
 	return cmd
+}
+
+// nodes reports whether plans are for several nodes on PostgreSQL.
+func (f *campaignFlags) nodes() bool { return f.store == string(lab.PostgreSQL) }
+
+// draw makes the plan of a seed.
+func (f *campaignFlags) draw(seed uint64, steps int) *campaign.Plan {
+	if f.nodes() {
+		return campaign.DrawNodes(seed, steps)
+	}
+	return campaign.Draw(seed, steps)
 }
 
 // campaignReport is what a campaign has shown.
@@ -72,8 +85,14 @@ type campaignReport struct {
 }
 
 func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams) error {
+	if _, err := labEngine(f.store); err != nil {
+		return err
+	}
+	if f.simulate && f.nodes() {
+		return usagef("--simulate has its store in memory: leave out --store")
+	}
 	if f.show {
-		_, err := fmt.Fprint(cmd.OutOrStdout(), campaign.Draw(f.seed, campaign.Length))
+		_, err := fmt.Fprint(cmd.OutOrStdout(), f.draw(f.seed, campaign.Length))
 		return err
 	}
 	if f.runs == 0 || f.parallel < 1 {
@@ -86,6 +105,9 @@ func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams
 	defer os.RemoveAll(dir)
 	show := newLabProgress(env, cmd.ErrOrStderr())
 	r := &campaignReport{Kind: campaign.Processed, First: f.seed, Faulty: []campaign.Entry{}}
+	if f.nodes() {
+		r.Kind = campaign.Clustered
+	}
 	began := time.Now()
 	told := func(e campaign.Entry, before bool) {
 		r.add(e, before)
@@ -135,6 +157,9 @@ func (f *campaignFlags) text(e *campaign.Entry) string {
 	if f.simulate {
 		again += " --simulate"
 	}
+	if f.nodes() {
+		again += " --store postgres"
+	}
 	return strings.Join(append(lines, "  again: "+again), "\n")
 }
 
@@ -166,7 +191,7 @@ func (f *campaignFlags) processed(ctx context.Context, dir string, r *campaignRe
 	}
 	r.Version = versionOf(ctx, binary) + " " + mark
 	c := &campaign.Campaign{
-		First: f.seed, Runs: f.runs, Steps: campaign.Length, Parallel: f.parallel, Version: r.Version, Kind: r.Kind, Told: told,
+		First: f.seed, Runs: f.runs, Steps: campaign.Length, Parallel: f.parallel, Version: r.Version, Kind: r.Kind, Told: told, Draw: f.draw,
 		Run: func(ctx context.Context, plan *campaign.Plan) (campaign.Result, error) {
 			home := filepath.Join(dir, strconv.FormatUint(plan.Seed, 10))
 			result, err := processes.Run(ctx, plan, processes.Config{Binary: binary, Dir: home}, nil)

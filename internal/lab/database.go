@@ -150,7 +150,10 @@ func (d *Database) Crashed() {
 }
 
 // Answers reports whether it takes sessions.
-func (d *Database) Answers() bool { return d.Server().Exec(d.b.ctx, databaseName, "SELECT 1") == nil }
+func (d *Database) Answers() bool {
+	d.place.close() // what was open may be gone
+	return d.Server().Exec(d.b.ctx, databaseName, "SELECT 1") == nil
+}
 
 // FillsLog makes it go on to a new segment of its log; an error where it cannot.
 func (d *Database) FillsLog() error {
@@ -159,6 +162,7 @@ func (d *Database) FillsLog() error {
 
 // Start starts it again and waits until it has recovered.
 func (d *Database) Start() {
+	d.place.close()
 	began := time.Now()
 	d.b.Must(d.Server().Start(d.b.ctx))
 	d.b.Note(d.name, "started", "after %d ms", time.Since(began).Milliseconds())
@@ -166,6 +170,7 @@ func (d *Database) Start() {
 
 // TryStart is Start for a database that may not come back.
 func (d *Database) TryStart() error {
+	d.place.close()
 	err := d.Server().Start(d.b.ctx)
 	if err != nil {
 		d.b.Note(d.name, "failed", "%s", clip(err.Error()))

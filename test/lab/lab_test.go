@@ -44,6 +44,7 @@ func run(m *testing.M) int {
 // result is what the test reads of a result.json.
 type result struct {
 	Run    string
+	Store  string
 	Checks []struct {
 		ID, Verdict, Why, Observed string
 		Bit                        []struct{ Times int }
@@ -67,8 +68,15 @@ func lab(t *testing.T, args ...string) (cmd *exec.Cmd, out, temporary string) {
 }
 
 // TestQuickSet: every check of it passes, and each twin is caught.
-func TestQuickSet(t *testing.T) {
-	cmd, out, _ := lab(t, "--short", "--strict", "--json")
+func TestQuickSet(t *testing.T) { passes(t, 10, "sqlite", "--short") }
+
+// TestQuickSetOnPostgreSQL: so do those of the first design text, all eight.
+func TestQuickSetOnPostgreSQL(t *testing.T) { passes(t, 8, "postgres", "--store", "postgres", "06-*") }
+
+// passes runs checks on a store, at least so many, and wants a verdict of PASS from
+// each.
+func passes(t *testing.T, least int, store string, args ...string) {
+	cmd, out, temporary := lab(t, append(args, "--strict", "--json")...)
 	var says, progress bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &says, &progress
 	if err := cmd.Run(); err != nil {
@@ -78,8 +86,8 @@ func TestQuickSet(t *testing.T) {
 	if err := json.Unmarshal(says.Bytes(), &r); err != nil {
 		t.Fatalf("%v\n%s", err, says.String())
 	}
-	if len(r.Checks) < 10 {
-		t.Errorf("%d checks, want the quick set", len(r.Checks))
+	if len(r.Checks) < least || r.Store != store {
+		t.Errorf("%d checks on %s, want %d on %s", len(r.Checks), r.Store, least, store)
 	}
 	for _, c := range r.Checks {
 		if c.Verdict != "PASS" || len(c.Bit) == 0 || len(c.Twins) == 0 {
@@ -96,6 +104,9 @@ func TestQuickSet(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(out, r.Run, name)); err != nil || info.Size() == 0 {
 			t.Errorf("the evidence lacks %s: %v", name, err)
 		}
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package campaign
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/lab/campaign/history"
@@ -33,6 +34,7 @@ type draft struct {
 	phones  []pencil
 	backup  bool // the operator has one
 	restore bool // and has used one: more would make runs long
+	moved   bool // the standby has taken over
 }
 
 // pencil is what a drawn device is doing.
@@ -58,9 +60,19 @@ var weights = []weight{
 	{4, (*draft).mute}, {2, (*draft).quiet}, {4, (*draft).unheard}, {1, (*draft).stuck}, {6, (*draft).rest},
 }
 
-// Draw makes the plan of a seed, of so many steps or a few more.
+// Draw makes the plan of a seed, of so many steps or a few more, for one server.
 func Draw(seed uint64, steps int) *Plan {
-	d := &draft{Rand: rand.New(rand.NewPCG(seed, 7))}
+	return draw(&draft{Rand: rand.New(rand.NewPCG(seed, 7))}, seed, steps, weights)
+}
+
+// DrawNodes is Draw for three nodes on one database.
+func DrawNodes(seed uint64, steps int) *Plan {
+	d := &draft{Rand: rand.New(rand.NewPCG(seed, 11))}
+	d.Nodes, d.Standby = 3, d.IntN(3) == 0
+	return draw(d, seed, steps, slices.Concat(weights, nodeWeights))
+}
+
+func draw(d *draft, seed uint64, steps int, weights []weight) *Plan {
 	d.Seed, d.Users = seed, users
 	d.Convs = []history.Conversation{
 		{ID: everybody, History: impart.FromJoin, Founders: append([]impart.UserID{Auditor}, users...)},

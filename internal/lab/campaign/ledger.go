@@ -19,6 +19,7 @@ type Kind string
 const (
 	Simulated Kind = "simulated" // in virtual time
 	Processed Kind = "processes"
+	Clustered Kind = "nodes" // three on PostgreSQL
 )
 
 // Entry is one run in a ledger: a line of JSON.

@@ -19,6 +19,8 @@ type Campaign struct {
 	Version  string
 	Kind     Kind
 	Ledger   *Ledger // what it holds is not run again; nil: none
+	// Draw makes the plan of a seed; nil is [Draw].
+	Draw func(seed uint64, steps int) *Plan
 	// Run runs one plan.
 	Run func(ctx context.Context, plan *Plan) (Result, error)
 	// Told is called after each run, one call at a time; before says that the ledger
@@ -76,7 +78,11 @@ feed:
 
 func (c *Campaign) one(ctx context.Context, seed uint64) Entry {
 	began := time.Now()
-	result, err := c.Run(ctx, Draw(seed, c.Steps))
+	draw := c.Draw
+	if draw == nil {
+		draw = Draw
+	}
+	result, err := c.Run(ctx, draw(seed, c.Steps))
 	result.Seed = seed
 	return NewEntry(c.Version, c.Kind, c.Steps, time.Since(began), result, err)
 }

@@ -30,6 +30,11 @@ func (r *Run) operate(s *Step) error {
 	if err := r.up(); err != nil {
 		return err
 	}
+	if s.Do == Raise || s.Do == Backup || s.Do == Restore { // the operator waits until all is well
+		if err := r.mend(true); err != nil {
+			return err
+		}
+	}
 	switch s.Do {
 	case Join, Part:
 		began := r.tape.Begin()

@@ -21,6 +21,10 @@ type Plan struct {
 	Users  []impart.UserID
 	Phones []Device
 	Steps  []Step
+	// Nodes is how many servers share a database; 0: one has a store of its own.
+	Nodes int
+	// Standby: the database has a synchronous standby.
+	Standby bool
 }
 
 // Device is a device with an application on it.
@@ -70,6 +74,19 @@ const (
 	Raise   Deed = "raise"   // the epoch, though nothing was lost
 	Join    Deed = "join"
 	Part    Deed = "leave"
+)
+
+// The deeds of what breaks under several nodes. Phone is the node, Size how many
+// beats it lasts.
+const (
+	NodeKill  Deed = "node-kill"  // kill -9 of one
+	NodeDrain Deed = "node-drain" // SIGTERM, and a start
+	NodePause Deed = "node-pause" // SIGSTOP
+	NodeCut   Deed = "node-cut"   // from the database
+	DBStop    Deed = "db-stop"    // at once, without a checkpoint
+	DBKill    Deed = "db-kill"    // kill -9 of all its processes
+	DBPause   Deed = "db-pause"   // SIGSTOP of all its processes
+	Promote   Deed = "promote"    // kill -9 of the primary; the standby takes over
 )
 
 // The deeds of an observer who asks for things whose answers are known.
@@ -136,6 +153,9 @@ type Death struct {
 func (p *Plan) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "seed %d\n", p.Seed)
+	if p.Nodes > 0 {
+		fmt.Fprintf(&out, "%d nodes on one database, with a synchronous standby: %v\n", p.Nodes, p.Standby)
+	}
 	for _, c := range p.Convs {
 		fmt.Fprintf(&out, "conversation %s (history %s): %s\n", c.ID, c.History, join(c.Founders))
 	}
@@ -167,6 +187,12 @@ func join[S ~string](list []S) string {
 func (s *Step) String() string {
 	text := fmt.Sprintf("%-11s", s.Do)
 	switch s.Do {
+	case NodeKill, NodeDrain, NodePause, NodeCut:
+		return text + fmt.Sprintf("node %d for %d beats", s.Phone, s.Size)
+	case DBStop, DBKill, DBPause:
+		return text + fmt.Sprintf("for %d beats", s.Size)
+	case Promote:
+		return strings.TrimRight(text, " ")
 	case Kill, Drain, Backup, Restore, Raise, Join, Part, Look, Rest, Resend, Batch, Collide, Early, AckBack, AckFar:
 	default:
 		text += fmt.Sprintf("device %d ", s.Phone)

@@ -22,6 +22,7 @@ type Run struct {
 	tape   *history.Tape
 	phones []*phone
 	down   int // beats until the server is started again; 0: it runs
+	broken []broken
 	note   func(string)
 }
 
@@ -64,6 +65,7 @@ func (r *Run) execute() (err error) {
 		watched.Watch(r.tape, r.plan)
 	}
 	defer func() {
+		err = errors.Join(err, r.mend(true))
 		for _, p := range r.phones {
 			if p.twin != nil {
 				err = errors.Join(err, p.twin.stop())
@@ -99,6 +101,9 @@ func (r *Run) execute() (err error) {
 func (r *Run) pass(beats int) error {
 	for range beats {
 		r.sleep(r.world.Beat())
+		if err := r.mend(false); err != nil {
+			return err
+		}
 		if err := r.revive(); err != nil {
 			return err
 		}
@@ -183,6 +188,9 @@ func (r *Run) read(user impart.UserID, conv impart.ConvID, limit int) ([]impart.
 // come to rest. What has not by then is a finding.
 func (r *Run) heal() error {
 	r.note("heal")
+	if err := r.mend(true); err != nil {
+		return err
+	}
 	if err := r.up(); err != nil {
 		return err
 	}

@@ -9,10 +9,12 @@ import (
 
 // step takes one step. An error means that it could not be taken at all.
 func (r *Run) step(s *Step) error {
-	p := r.phones[s.Phone]
+	p := r.phones[min(s.Phone, len(r.phones)-1)] // of a node it is another number
 	switch s.Do {
 	case Kill, Drain, Backup, Restore, Raise, Join, Part:
 		return r.operate(s)
+	case NodeKill, NodeDrain, NodePause, NodeCut, DBStop, DBKill, DBPause, Promote:
+		return r.breakDown(s)
 	case Look, Resend, Batch, Collide, Early, AckBack, AckFar:
 		return r.observe(s)
 	case Mute, Quiet, Stuck, Unheard:

@@ -116,13 +116,6 @@ func (l *ledger) timed(began time.Time, err error) {
 	l.last = now
 }
 
-// rest forgets when the last answer came: what follows is no gap.
-func (l *ledger) rest() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.last = time.Time{}
-}
-
 // latencies reports how long answers took.
 func (l *ledger) latencies(b *lab.Bench) {
 	slices.Sort(l.took)

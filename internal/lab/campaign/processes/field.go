@@ -43,6 +43,11 @@ type Field struct {
 	tape *history.Tape
 	plan *campaign.Plan
 
+	// pick is the process that is asked next, of several; nil: there is one.
+	pick func() *process.Process
+	// reachable is where a device finds a server; nil: where everybody does.
+	reachable func() string
+
 	mu   sync.Mutex // guards what follows
 	proc *process.Process
 
@@ -77,17 +82,7 @@ func (f *Field) store() string     { return filepath.Join(f.serverDir(), "impart
 
 // Start implements [campaign.World].
 func (f *Field) Start(death campaign.Death) error {
-	env := []string{
-		"IM_LISTEN=127.0.0.1:0", "IM_STORE=sqlite:" + f.store(), "IM_LOG_FORMAT=text", "IM_LOG_LEVEL=warn",
-		"IM_SWEEP_MS=150", "IM_RETRY_MS=100,150,200,250",
-	}
-	if f.cfg.Bug != "" {
-		env = append(env, "IM_BUG="+f.cfg.Bug)
-	}
-	if death.Point != "" {
-		env = append(env, fmt.Sprintf("IM_FAULT=%s:halt:%d", death.Point, death.After))
-	}
-	p, err := process.Start(f.ctx, process.Config{Binary: f.cfg.Binary, Env: env, Dir: f.serverDir()})
+	p, err := process.Start(f.ctx, process.Config{Binary: f.cfg.Binary, Env: f.settings("sqlite:"+f.store(), death), Dir: f.serverDir()})
 	if err != nil {
 		return err
 	}
@@ -97,7 +92,25 @@ func (f *Field) Start(death campaign.Death) error {
 	return nil
 }
 
+// settings are those of a server on a store, to die at a point.
+func (f *Field) settings(store string, death campaign.Death) []string {
+	env := []string{
+		"IM_LISTEN=127.0.0.1:0", "IM_STORE=" + store, "IM_LOG_FORMAT=text", "IM_LOG_LEVEL=warn",
+		"IM_SWEEP_MS=150", "IM_RETRY_MS=100,150,200,250",
+	}
+	if f.cfg.Bug != "" {
+		env = append(env, "IM_BUG="+f.cfg.Bug)
+	}
+	if death.Point != "" {
+		env = append(env, fmt.Sprintf("IM_FAULT=%s:halt:%d", death.Point, death.After))
+	}
+	return env
+}
+
 func (f *Field) process() *process.Process {
+	if f.pick != nil {
+		return f.pick()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.proc
@@ -193,6 +206,9 @@ func (f *Field) Tune(cfg *client.Config) {
 
 // Run runs one plan in a world of its own.
 func Run(ctx context.Context, plan *campaign.Plan, cfg Config, note func(string)) (campaign.Result, error) {
+	if plan.Nodes > 0 {
+		return runNodes(ctx, plan, cfg, note)
+	}
 	f, err := New(ctx, plan.Seed, cfg)
 	if err != nil {
 		return campaign.Result{Seed: plan.Seed}, err

@@ -25,7 +25,11 @@ type net struct {
 func (f *Field) Network(device int) campaign.Network {
 	n := f.nets[device]
 	if n == nil {
-		proxy, err := link.New(f.seed, f.addr)
+		target := f.addr
+		if f.reachable != nil {
+			target = f.reachable
+		}
+		proxy, err := link.New(f.seed, target)
 		if err != nil {
 			panic(fmt.Sprintf("no port for a relay: %v", err)) // the machine is out of ports
 		}

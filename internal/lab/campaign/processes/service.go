@@ -126,6 +126,8 @@ func (f *Field) observer(ctx context.Context, user impart.UserID) (*observer, er
 			return o, nil
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
 	conn, err := probe.Dial(ctx, f.addr(), nil)
 	if err != nil {
 		return nil, err

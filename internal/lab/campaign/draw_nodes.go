@@ -1,0 +1,39 @@
+package campaign
+
+// nodeWeights are drawn beside the others when there are several nodes.
+var nodeWeights = []weight{
+	{6, (*draft).nodeKill}, {3, (*draft).nodeDrain}, {4, (*draft).nodePause}, {6, (*draft).nodeCut},
+	{3, (*draft).dbStop}, {3, (*draft).dbKill}, {2, (*draft).dbPause}, {3, (*draft).promote},
+}
+
+// node adds a step that breaks one node for a while.
+func (d *draft) node(do Deed, most int) {
+	d.add(Step{Do: do, Phone: d.IntN(d.Nodes), Size: 1 + d.IntN(most)})
+	d.send()
+}
+
+func (d *draft) nodeKill()  { d.node(NodeKill, 20) }
+func (d *draft) nodeDrain() { d.node(NodeDrain, 10) }
+func (d *draft) nodePause() { d.node(NodePause, 60) }
+func (d *draft) nodeCut()   { d.node(NodeCut, 60) }
+
+// database adds a step that breaks the database for a while.
+func (d *draft) database(do Deed, most int) {
+	d.add(Step{Do: do, Size: 1 + d.IntN(most)})
+	d.send()
+}
+
+func (d *draft) dbStop()  { d.database(DBStop, 20) }
+func (d *draft) dbKill()  { d.database(DBKill, 20) }
+func (d *draft) dbPause() { d.database(DBPause, 40) }
+
+// promote lets the standby take over, once: there is no second one.
+func (d *draft) promote() {
+	if !d.Standby || d.moved {
+		return
+	}
+	d.moved = true
+	d.burst()
+	d.add(Step{Do: Promote})
+	d.send()
+}

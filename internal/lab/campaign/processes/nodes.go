@@ -1,0 +1,389 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/impart-im/impart/internal/lab/campaign"
+	"github.com/impart-im/impart/internal/lab/link"
+	"github.com/impart-im/impart/internal/lab/postgres"
+	"github.com/impart-im/impart/internal/lab/process"
+)
+
+// Nodes is a world of several servers on one PostgreSQL database of its own, each
+// behind a link to it. Devices reach whichever node is next.
+type Nodes struct {
+	*Field
+	plan *campaign.Plan
+	all  []*node
+
+	ops sync.Mutex // one thing is done to nodes and database at a time
+
+	mu      sync.Mutex // guards what follows
+	primary *postgres.Server
+	standby *postgres.Server // nil: none, or it is the primary now
+	next    int              // node that is asked next
+}
+
+var _ campaign.Cluster = (*Nodes)(nil)
+
+// node is one server.
+type node struct {
+	dir  string
+	link *link.Proxy // to the database
+	proc *process.Process
+	ill  bool // frozen, or cut from the database
+	away bool // ended on purpose, until it is started again
+	// drained: how it ended is known. Cut from its database it does not end in order.
+	drained bool
+}
+
+// unjudged is what a node says that finds a history which nobody has judged.
+const unjudged = "until that has been judged"
+
+const (
+	database = "impart"
+	kept     = "kept" // what a backup holds
+	standby  = "s1"
+)
+
+// NewNodes makes a world that has not been started. End it with Close.
+func NewNodes(ctx context.Context, plan *campaign.Plan, cfg Config) (_ *Nodes, err error) {
+	f, err := New(ctx, plan.Seed, cfg)
+	if err != nil {
+		return nil, err
+	}
+	n := &Nodes{Field: f, plan: plan}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	settings := map[string]string{"wal_writer_delay": "10s"} // nothing but commits flushes
+	if n.primary, err = postgres.Start(ctx, postgres.Options{Settings: settings, Log: filepath.Join(cfg.Dir, "database.log")}); err != nil {
+		return nil, err
+	}
+	if err = n.primary.CreateDatabase(ctx, database); err != nil {
+		return nil, err
+	}
+	if plan.Standby {
+		if n.standby, err = n.primary.Standby(ctx, standby, postgres.Options{Log: filepath.Join(cfg.Dir, "standby.log")}); err != nil {
+			return nil, err
+		}
+		if err = n.primary.Synchronous(ctx, standby); err != nil {
+			return nil, err
+		}
+	}
+	for i := range plan.Nodes {
+		proxy, err := link.New(plan.Seed+uint64(i), func() string { return n.db().Addr() })
+		if err != nil {
+			return nil, err
+		}
+		dir := filepath.Join(cfg.Dir, fmt.Sprint("node-", i))
+		n.all = append(n.all, &node{dir: dir, link: proxy})
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	f.pick, f.reachable = n.reach, n.anyAddr
+	return n, nil
+}
+
+func (n *Nodes) db() *postgres.Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.primary
+}
+
+// reach is the next node that is well, or any: who asks for something knows better
+// than to ask another one. Devices do not.
+func (n *Nodes) reach() *process.Process { return n.pickOf(false) }
+
+// anyAddr is where the next node is that runs, for a device.
+func (n *Nodes) anyAddr() string { return n.pickOf(true).Addr() }
+
+func (n *Nodes) pickOf(ill bool) *process.Process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for range n.all {
+		n.next++
+		each := n.all[n.next%len(n.all)]
+		if each.proc != nil && each.proc.Running() && (ill || !each.ill) {
+			return each.proc
+		}
+	}
+	return n.all[0].proc
+}
+
+// sets notes whether a node is well.
+func (n *Nodes) sets(each *node, ill bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	each.ill = ill
+}
+
+// Start implements [campaign.World]: the database too, where it is down. The first
+// node is the one that dies at the point.
+func (n *Nodes) Start(death campaign.Death) error {
+	n.ops.Lock()
+	defer n.ops.Unlock()
+	if err := n.wake(); err != nil {
+		return err
+	}
+	for i, each := range n.all {
+		if each.proc != nil && each.proc.Running() {
+			continue
+		}
+		at := death
+		if i > 0 {
+			at = campaign.Death{}
+		}
+		if err := n.start(each, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wake lets the database run and answer.
+func (n *Nodes) wake() error {
+	return errors.Join(n.db().Resume(), n.db().Start(n.ctx))
+}
+
+func (n *Nodes) start(each *node, death campaign.Death) error {
+	each.link.Heal()
+	env := n.settings(n.db().DSNAt(each.link.Addr(), database), death)
+	if n.plan.Standby {
+		env = append(env, "IM_REPLICATION=sync")
+	}
+	p, err := process.Start(n.ctx, process.Config{Binary: n.cfg.Binary, Env: env, Dir: each.dir})
+	// A node that comes while a failover is judged may end; whoever runs it starts it again.
+	for tries := 0; err != nil && strings.Contains(err.Error(), unjudged) && tries < 20; tries++ {
+		time.Sleep(500 * time.Millisecond)
+		p, err = process.Start(n.ctx, process.Config{Binary: n.cfg.Binary, Env: env, Dir: each.dir})
+	}
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	each.proc, each.away, each.drained, each.ill = p, false, false, false
+	return nil
+}
+
+// Kill implements [campaign.World]: all nodes at once.
+func (n *Nodes) Kill() {
+	n.ops.Lock()
+	defer n.ops.Unlock()
+	for _, each := range n.all {
+		n.kill(each)
+	}
+	n.dropObservers()
+}
+
+// kill ends one node. One that has ended by itself is a finding.
+func (n *Nodes) kill(each *node) {
+	if each.proc == nil || each.drained {
+		return
+	}
+	each.proc.Kill()
+	if code := each.proc.ExitCode(); code != halted && code != 0 && n.tape != nil {
+		n.tape.Wrong("D6", "a node ended by itself with exit code %d:\n%s", code, each.proc.LogTail(20))
+	}
+}
+
+// Drain implements [campaign.World].
+func (n *Nodes) Drain() error {
+	n.ops.Lock()
+	defer n.ops.Unlock()
+	var errs []error
+	for _, each := range n.all {
+		errs = append(errs, n.drain(each))
+	}
+	n.dropObservers()
+	return errors.Join(errs...)
+}
+
+func (n *Nodes) drain(each *node) error {
+	ctx, cancel := context.WithTimeout(n.ctx, 20*time.Second)
+	defer cancel()
+	code, err := each.proc.Terminate(ctx)
+	each.drained = true
+	if err == nil && code > 1 && code != halted {
+		err = fmt.Errorf("a drained node ended with exit code %d", code)
+	}
+	return err
+}
+
+// Died implements [campaign.World].
+func (n *Nodes) Died() bool {
+	n.ops.Lock()
+	defer n.ops.Unlock()
+	for _, each := range n.all {
+		if !each.away && !each.proc.Running() {
+			return true
+		}
+	}
+	return false
+}
+
+// Keep implements [campaign.World].
+func (n *Nodes) Keep() error {
+	n.Kill()
+	if err := errors.Join(n.wake(), n.copied(database, kept)); err != nil {
+		return err
+	}
+	return n.Start(campaign.Death{})
+}
+
+// Restore implements [campaign.World].
+func (n *Nodes) Restore() error {
+	return errors.Join(n.wake(), n.copied(kept, database))
+}
+
+// copied makes a database a copy of another one that nobody uses.
+func (n *Nodes) copied(from, to string) error {
+	if _, err := n.db().Terminate(n.ctx, from, "%"); err != nil {
+		return err
+	}
+	if err := n.db().DropDatabase(n.ctx, to); err != nil {
+		return err
+	}
+	return n.db().CreateDatabase(n.ctx, to, "TEMPLATE "+from)
+}
+
+// Break implements [campaign.Cluster].
+func (n *Nodes) Break(s *campaign.Step) (mend func() error, err error) {
+	n.dropObservers() // they come back where it is well
+	n.ops.Lock()
+	defer n.ops.Unlock()
+	one, err := n.breakOne(s)
+	if one == nil {
+		return nil, err
+	}
+	return func() error {
+		n.ops.Lock()
+		defer n.ops.Unlock()
+		return one()
+	}, err
+}
+
+func (n *Nodes) breakOne(s *campaign.Step) (mend func() error, err error) {
+	each := n.all[s.Phone%len(n.all)]
+	switch s.Do {
+	case campaign.NodeKill:
+		n.kill(each)
+		each.away = true
+		return func() error { return n.revive(each) }, nil
+	case campaign.NodeDrain:
+		each.away = true
+		return func() error { return n.revive(each) }, n.drain(each)
+	case campaign.NodePause:
+		n.sets(each, true)
+		err := each.proc.Pause()
+		if errors.Is(err, os.ErrProcessDone) {
+			err = nil
+		}
+		return func() error {
+			n.sets(each, false)
+			if err := each.proc.Resume(); !errors.Is(err, os.ErrProcessDone) {
+				return err
+			}
+			return nil
+		}, err
+	case campaign.NodeCut:
+		way := []link.Direction{link.Up, link.Down, link.Both}[s.Size%3]
+		each.link.Shape(way, func(s *link.Shape) { s.BlackHole = true })
+		n.sets(each, true)
+		return func() error { n.sets(each, false); each.link.Heal(); return nil }, nil
+	}
+	return n.breakDatabase(s)
+}
+
+func (n *Nodes) breakDatabase(s *campaign.Step) (mend func() error, err error) {
+	db := n.db()
+	if !db.Running() { // one fault of it at a time
+		return nil, nil
+	}
+	switch s.Do {
+	case campaign.DBStop:
+		return n.wake, db.Stop(n.ctx, postgres.Immediate)
+	case campaign.DBKill:
+		return n.wake, db.Kill()
+	case campaign.DBPause:
+		return func() error { return db.Resume() }, db.Pause()
+	case campaign.Promote:
+		return nil, n.promote(db)
+	}
+	return nil, nil
+}
+
+// promote kills the primary and lets the standby take its place, behind the same
+// links.
+func (n *Nodes) promote(old *postgres.Server) error {
+	if n.standby == nil {
+		return nil
+	}
+	if err := errors.Join(old.Resume(), old.Kill(), n.standby.Promote(n.ctx)); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.primary, n.standby = n.standby, nil
+	n.mu.Unlock()
+	return old.Close()
+}
+
+// revive starts a node that is away.
+func (n *Nodes) revive(each *node) error {
+	if each.proc.Running() {
+		return nil
+	}
+	if err := n.wake(); err != nil {
+		return err
+	}
+	return n.start(each, campaign.Death{})
+}
+
+// Patience implements [campaign.World]: a frozen node may hold rows for 10 s, and a
+// judgement waits as long for a verdict.
+func (n *Nodes) Patience() time.Duration { return time.Minute }
+
+// Close ends everything, and looks for a wreck in the logs of the nodes.
+func (n *Nodes) Close() error {
+	n.dropObservers()
+	for _, each := range n.nets {
+		each.proxy.Close()
+	}
+	n.ops.Lock()
+	defer n.ops.Unlock()
+	var errs []error
+	for _, each := range n.all {
+		if each.proc != nil {
+			each.proc.Kill()
+			errs = append(errs, each.proc.Verdict())
+		}
+		each.link.Close()
+	}
+	for _, db := range []*postgres.Server{n.standby, n.primary} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runNodes runs one plan of several nodes.
+func runNodes(ctx context.Context, plan *campaign.Plan, cfg Config, note func(string)) (campaign.Result, error) {
+	n, err := NewNodes(ctx, plan, cfg)
+	if err != nil {
+		return campaign.Result{Seed: plan.Seed}, err
+	}
+	result, err := campaign.Execute(ctx, plan, n, note)
+	return result, errors.Join(err, n.Close())
+}
