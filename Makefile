@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes assets-check shell-check model lab campaign campaign-hunt fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes assets-check shell-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -103,6 +103,11 @@ campaign: ## drawn schedules: RUNS in virtual time and RUNS/50 with real process
 	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
 	bin/impart-fault lab campaign --simulate --runs $(RUNS) --seed $(or $(SEED),1)
 	bin/impart-fault lab campaign --runs $$(( ($(RUNS) + 49) / 50 )) --seed $(or $(SEED),1)
+
+campaign-nodes: ## drawn schedules with three nodes on PostgreSQL: RUNS/20 of them, from SEED
+	@scripts/find-postgres.sh >/dev/null
+	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
+	bin/impart-fault lab campaign --store postgres --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
 
 campaign-hunt: ## every planted bug, in virtual time and with real processes, until it is found
 	$(GO) test -tags fault -count=1 -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
