@@ -62,6 +62,11 @@ func lab(t *testing.T, args ...string) (cmd *exec.Cmd, out, temporary string) {
 		t.Skip("needs the real binary: run without -short")
 	}
 	out, temporary = t.TempDir(), t.TempDir()
+	for _, dir := range []string{temporary, filepath.Dir(temporary)} {
+		if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL does not run as root, and has to get in
+			t.Fatal(err)
+		}
+	}
 	cmd = exec.Command(binary, append([]string{"lab", "run", "--out", out}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+temporary)
 	return cmd, out, temporary
