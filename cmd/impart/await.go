@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/impart-im/impart"
 )
 
 // How long a start waits for a database that is not up, and how often it tries and
@@ -40,6 +42,28 @@ func awaiting(ctx context.Context, log *slog.Logger, address string, open func(c
 		case <-time.After(awaitEvery):
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+}
+
+// judged opens what reads the store, and again while a failover of the database has
+// not been judged, for [awaitDatabase] at most. The rules run by then and judge: where
+// every process was down at the failover, this one may be the first that can.
+func judged[T any](ctx context.Context, log *slog.Logger, open func() (T, error)) (T, error) {
+	began, told := time.Now(), false
+	for {
+		opened, err := open()
+		if err == nil || impart.CodeOf(err) != impart.Unavailable || time.Since(began) >= awaitDatabase {
+			return opened, err
+		}
+		if !told {
+			told = true
+			log.Warn("the store does not answer yet; trying again", "err", err, "until", began.Add(awaitDatabase).Format(time.TimeOnly))
+		}
+		select {
+		case <-time.After(awaitEvery):
+		case <-ctx.Done():
+			return opened, context.Cause(ctx)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 		return nil, err
 	}
 	p.closers = append(p.closers, p.logic.Close)
-	if p.gateway, err = gateway.New(c.gatewayConfig(p, log, registry, conns)); err != nil {
+	if p.gateway, err = judged(ctx, log, func() (*gateway.Gateway, error) { return gateway.New(c.gatewayConfig(p, log, registry, conns)) }); err != nil {
 		return nil, err
 	}
 	p.closers = append(p.closers, p.gateway.Close)
