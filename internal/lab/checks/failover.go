@@ -33,6 +33,13 @@ func failovers() []lab.Check {
 			Run:    promotionAsynchronous,
 		},
 		{
+			ID: "db-promotion-nodes-down", Invariant: "D18", Only: lab.PostgreSQL,
+			What:   "Both nodes are killed, then the primary, and its standby is promoted; only then the nodes start again, and nobody vouches for the replication.",
+			Expect: "the nodes start and judge by themselves within 30 s, the epoch rises, everything is there and more is taken",
+			Twins:  []lab.Sabotage{lab.Planted(fault.KeepsEpoch, "the epoch stays, whatever is lost")},
+			Run:    promotionNodesDown,
+		},
+		{
 			ID: "db-old-primary-thaws", Invariant: "D6", Only: lab.PostgreSQL, Limit: 2 * time.Minute,
 			What:   "A primary loses its synchronous standby, sessions that wait for it are ended, and clients send again; then it freezes, the standby is promoted, and the old primary thaws in its nodes' reach.",
 			Expect: "nothing that no standby has is called sent, not even a repetition; nothing is written to the old primary any more; every acknowledged message is in the new one",
@@ -141,6 +148,41 @@ func promotionAsynchronous(ctx context.Context, b *lab.Bench) {
 	b.Wants(nodes[0].Epoch() == epoch, "the epoch rose again, to %d", nodes[0].Epoch())
 	b.Figure("from the kill to all messages stored again", took.Seconds()*1000, "ms")
 	b.Saw("epoch %d → %d, %v lost promise(s) counted, %d row(s) for %d message(s), all there %d ms after the kill", before, epoch, counted, nodes[0].Total(), messages, took.Milliseconds())
+}
+
+func promotionNodesDown(ctx context.Context, b *lab.Bench) {
+	db := b.Database(nil)
+	standby := db.Standby("s1")
+	nodes := []*lab.Server{db.Node(), db.Node()}
+	nodes[0].PutConv(ab, ana, ben)
+	l := newLedger()
+	l.keepSending(b, nodes, time.Second, true)
+	l.settle(b, 5*time.Second, nodes...)
+	if !db.Caught(20*time.Second, standby) {
+		b.Broken("the standby does not stream")
+	}
+	before := nodes[0].Epoch()
+	for _, s := range nodes {
+		s.Kill()
+	}
+	db.Kill()
+	db.Promote(standby)
+	b.Bit("promotions", 1)
+	began := time.Now()
+	for _, s := range nodes {
+		if err := s.TryStart(); err != nil {
+			b.Violated("a node does not start after the promotion: %v", err)
+			return
+		}
+	}
+	took := time.Since(began)
+	l.keepSending(b, nodes, time.Second, true)
+	l.settle(b, 15*time.Second, nodes...)
+	lost := l.judge(ctx, b, nodes[0])
+	epoch := nodes[0].Epoch()
+	b.Wants(epoch > before, "the epoch is still %d, and nobody vouches for the replication", epoch)
+	b.Figure("until both nodes serve", took.Seconds()*1000, "ms")
+	b.Saw("both nodes serve after %d ms, epoch %d → %d, %d of %d acknowledged message(s) lost", took.Milliseconds(), before, epoch, lost, len(l.sent))
 }
 
 // judgeConverged wants an app whose history was rewound to end with the log: what it
