@@ -9,6 +9,9 @@ func TestASeedDrawsTheSamePlan(t *testing.T) {
 		if a != b {
 			t.Fatalf("two plans of seed %d differ:\n%s\n%s", seed, a, b)
 		}
+		if a, b := DrawNodes(seed, 60).String(), DrawNodes(seed, 60).String(); a != b {
+			t.Errorf("seed %d draws two schedules for nodes", seed)
+		}
 		for _, s := range Draw(seed, 60).Steps {
 			kinds[s.Do]++
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,9 +42,6 @@ type node struct {
 	// drained: how it ended is known. Cut from its database it does not end in order.
 	drained bool
 }
-
-// unjudged is what a node says that finds a history which nobody has judged.
-const unjudged = "until that has been judged"
 
 const (
 	database = "impart"
@@ -163,11 +159,6 @@ func (n *Nodes) start(each *node, death campaign.Death) error {
 		env = append(env, "IM_REPLICATION=sync")
 	}
 	p, err := process.Start(n.ctx, process.Config{Binary: n.cfg.Binary, Env: env, Dir: each.dir})
-	// A node that comes while a failover is judged may end; whoever runs it starts it again.
-	for tries := 0; err != nil && strings.Contains(err.Error(), unjudged) && tries < 20; tries++ {
-		time.Sleep(500 * time.Millisecond)
-		p, err = process.Start(n.ctx, process.Config{Binary: n.cfg.Binary, Env: env, Dir: each.dir})
-	}
 	if err != nil {
 		return err
 	}
