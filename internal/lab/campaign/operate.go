@@ -55,10 +55,14 @@ func (r *Run) operate(s *Step) error {
 	return nil
 }
 
-// unlessDead is err, unless the server has died and could not help it.
+// unlessDead is err, unless the server has died and could not help it. Its last
+// connection may have ended a moment before it was seen to be gone.
 func (r *Run) unlessDead(err error) error {
-	if r.world.Died() {
-		return nil
+	for range 10 {
+		if r.world.Died() {
+			return nil
+		}
+		r.sleep(r.world.Beat() / 5)
 	}
 	return err
 }

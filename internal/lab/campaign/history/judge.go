@@ -245,7 +245,8 @@ func (t *Tape) judgeTaken(h *Held, stored map[key]*impart.Event) {
 func (t *Tape) judgeFresh(f *Final) {
 	for user, convs := range f.Fresh {
 		for _, c := range t.Convs {
-			t.compare("a new device of "+string(user), "D5/D3", c.ID, convs[c.ID], Visible(c, f.Logs[c.ID], user))
+			sees := Visible(c, f.Logs[c.ID], user)
+			t.compare("a new device of "+string(user), "D5/D3", c.ID, convs[c.ID], sees, sees)
 		}
 	}
 }
