@@ -269,21 +269,10 @@ func (r *Run) final() (*history.Final, error) {
 }
 
 func (r *Run) judge() error {
-	f, err := r.final()
+	f, err := r.whole()
 	if err != nil {
 		r.tape.Wrong("D1", "%v", err)
 		return nil
-	}
-	for _, user := range r.plan.Users {
-		f.Fresh[user] = map[impart.ConvID][]impart.Event{}
-		for _, c := range r.plan.Convs {
-			// In small pages, so that what lies between them counts too.
-			log, err := r.read(user, c.ID, 7)
-			if err != nil && impart.CodeOf(err) != impart.NotMember {
-				r.tape.Wrong("D5", "%s cannot read %s: %v", user, c.ID, err)
-			}
-			f.Fresh[user][c.ID] = log
-		}
 	}
 	r.tape.Judge(f)
 	for _, p := range r.phones {
@@ -292,6 +281,51 @@ func (r *Run) judge() error {
 		}
 	}
 	return nil
+}
+
+// whole looks at everything, and again where a log has grown meanwhile: a store may
+// still be at a message whose sender has given up waiting and does not know of it.
+func (r *Run) whole() (*history.Final, error) {
+	for {
+		f, err := r.final()
+		if err != nil {
+			return nil, err
+		}
+		for _, user := range r.plan.Users {
+			if f.Fresh[user], err = r.fresh(user); err != nil {
+				return nil, err
+			}
+		}
+		again, err := r.logs()
+		if err != nil || length(again) == length(f.Logs) {
+			return f, err
+		}
+		if err := r.pass(1); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fresh is what a new device of a user reads, in small pages, so that what lies
+// between them counts too.
+func (r *Run) fresh(user impart.UserID) (map[impart.ConvID][]impart.Event, error) {
+	read := map[impart.ConvID][]impart.Event{}
+	for _, c := range r.plan.Convs {
+		log, err := r.read(user, c.ID, 7)
+		if err != nil && impart.CodeOf(err) != impart.NotMember {
+			r.tape.Wrong("D5", "%s cannot read %s: %v", user, c.ID, err)
+		}
+		read[c.ID] = log
+	}
+	return read, r.ctx.Err()
+}
+
+// length is how many events logs have.
+func length(logs map[impart.ConvID][]impart.Event) (n int) {
+	for _, log := range logs {
+		n += len(log)
+	}
+	return n
 }
 
 // searchFile ends an application and looks for texts that were recalled into all
