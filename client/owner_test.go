@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -12,10 +13,13 @@ import (
 
 func TestATokenForSomebodyElseSendsNothing(t *testing.T) {
 	story(t, func(t *testing.T, w *server) {
+		written := make(chan struct{})
 		ana := w.app("ana", func(cfg *client.Config) {
-			cfg.User, cfg.Token = "u-ana", client.StaticToken("dev:u-ben")
+			cfg.User = "u-ana"
+			cfg.Token = func(context.Context) (string, error) { <-written; return "dev:u-ben", nil }
 		})
 		ana.send(ab, "mine")
+		close(written)
 		if err := ana.WaitSettled(t.Context()); err == nil || !strings.Contains(err.Error(), `"u-ben"`) {
 			t.Fatalf("with another's token: %v", err)
 		}
