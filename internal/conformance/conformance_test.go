@@ -17,8 +17,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func open(opts memstore.Options) func(*testing.T) conformance.Subject {
+	opts.Shared = true
 	return func(*testing.T) conformance.Subject {
-		opts.Shared = true
 		s := memstore.New(opts)
 		var nodes []*memstore.Store
 		return conformance.Subject{
