@@ -286,7 +286,8 @@ func killUnderLoad(ctx context.Context, b *lab.Bench) {
 
 // appKills has a sender that the lab drives, so that only the receiver is at risk.
 func appKills(ctx context.Context, b *lab.Bench) {
-	s := b.Serve("IM_SWEEP_MS=500", "IM_FAULT=gw.push:drop:30:3")
+	// At several places: a kill right after one would let the pull fill the gap.
+	s := b.Serve("IM_SWEEP_MS=500", "IM_FAULT=gw.push:drop:30:3,gw.push:drop:110:3,gw.push:drop:190:3,gw.push:drop:270:3")
 	s.PutConv(ab, ana, ben)
 	phone, reader := b.Device(s.Addr(), ana), b.App(s.Addr(), ben)
 	reader.Start()
