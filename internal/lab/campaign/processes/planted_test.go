@@ -2,6 +2,7 @@ package processes
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/impart-im/impart/internal/fault"
@@ -12,15 +13,17 @@ import (
 // mostSeeds is how many plans may pass before a planted bug counts as missed.
 const mostSeeds = 40
 
-// planted are bugs of the server and its SQLite store, with the invariant that a
-// finding has to name. Those of the gateway that need single frames to be lost,
-// and those of the SDK, are hunted in virtual time. The short ones are part of
-// every run of the tests.
-var planted = []struct {
+// plant is a planted bug with the invariant that a finding has to name. The short
+// ones are part of every run of the tests.
+type plant struct {
 	bug       fault.Bug
 	invariant string
 	short     bool
-}{
+}
+
+// planted are bugs of the server and its SQLite store. Those of the gateway that
+// need single frames to be lost, and those of the SDK, are hunted in virtual time.
+var planted = []plant{
 	{fault.SentBeforeCommit, "D1", false},
 	{fault.DedupApart, "D2", false},
 	{fault.NoDedup, "D2", true},
@@ -42,6 +45,20 @@ var planted = []struct {
 
 // TestPlantedBugsAreFound: the judge can fail. CAMPAIGN_ALL=1 hunts all.
 func TestPlantedBugsAreFound(t *testing.T) {
+	binary := program(t)
+	t.Run("bugs", func(t *testing.T) {
+		for _, p := range chosen(planted) {
+			t.Run(string(p.bug), func(t *testing.T) {
+				t.Parallel()
+				hunt(t, binary, p, campaign.Draw)
+			})
+		}
+	})
+}
+
+// program is the binary of the servers.
+func program(t *testing.T) string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts real servers: run without -short")
 	}
@@ -49,32 +66,30 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("bugs", func(t *testing.T) {
-		for _, p := range planted {
-			if !p.short && os.Getenv("CAMPAIGN_ALL") == "" {
-				continue
-			}
-			t.Run(string(p.bug), func(t *testing.T) {
-				t.Parallel()
-				hunt(t, binary, p.bug, p.invariant)
-			})
-		}
-	})
+	return binary
 }
 
-// hunt runs plans until a finding names the invariant.
-func hunt(t *testing.T, binary string, bug fault.Bug, invariant string) {
+// chosen are the bugs to hunt in this run.
+func chosen(all []plant) []plant {
+	if os.Getenv("CAMPAIGN_ALL") != "" {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(p plant) bool { return !p.short })
+}
+
+// hunt runs the plans that draw makes until a finding names the invariant.
+func hunt(t *testing.T, binary string, p plant, draw func(seed uint64, steps int) *campaign.Plan) {
 	for seed := uint64(1); seed <= mostSeeds; seed++ {
-		result, err := Run(t.Context(), campaign.Draw(seed, campaign.Length), Config{Binary: binary, Bug: string(bug), Dir: t.TempDir()}, nil)
+		result, err := Run(t.Context(), draw(seed, campaign.Length), Config{Binary: binary, Bug: string(p.bug), Dir: t.TempDir()}, nil)
 		if err != nil {
 			t.Logf("seed %d: %v", seed, err)
 		}
 		for _, f := range result.Findings {
-			if f.Names(invariant) {
+			if f.Names(p.invariant) {
 				t.Logf("found with seed %d: %s", seed, f)
 				return
 			}
 		}
 	}
-	t.Errorf("%s was not found in %d plans", bug, mostSeeds)
+	t.Errorf("%s was not found in %d plans", p.bug, mostSeeds)
 }

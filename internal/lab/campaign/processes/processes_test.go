@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/impart-im/impart/internal/lab"
 	"github.com/impart-im/impart/internal/lab/campaign"
 )
 
@@ -28,20 +27,18 @@ func number(t *testing.T, name string, value uint64) uint64 {
 }
 
 // TestProcesses: nothing is found on the clean server.
-func TestProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts real servers: run without -short")
-	}
-	binary, err := lab.Program(t.Context(), os.Getenv("IMPART_FAULT_BIN"), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, "CAMPAIGN_RUNS", 4)
+func TestProcesses(t *testing.T) { clean(t, "CAMPAIGN_RUNS", 4, campaign.Draw) }
+
+// clean runs the plans that draw makes, as many as the variable says or so many of
+// them, and wants no finding.
+func clean(t *testing.T, variable string, many uint64, draw func(seed uint64, steps int) *campaign.Plan) {
+	binary := program(t)
+	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, variable, many)
 	t.Run("seeds", func(t *testing.T) {
 		for seed := first; seed < first+runs; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				result, err := Run(t.Context(), campaign.Draw(seed, campaign.Length), Config{Binary: binary, Dir: t.TempDir()}, nil)
+				result, err := Run(t.Context(), draw(seed, campaign.Length), Config{Binary: binary, Dir: t.TempDir()}, steps(t))
 				if err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
@@ -51,4 +48,12 @@ func TestProcesses(t *testing.T) {
 			})
 		}
 	})
+}
+
+// steps tells of each step, with CAMPAIGN_TRACE.
+func steps(t *testing.T) func(string) {
+	if os.Getenv("CAMPAIGN_TRACE") == "" {
+		return nil
+	}
+	return func(text string) { t.Log(text) }
 }
