@@ -10,52 +10,24 @@ import (
 
 // Advance implements [store.Cursors].
 func (s *Store) Advance(ctx context.Context, items []store.Advance) []store.Advanced {
-	out := make([]store.Advanced, len(items))
 	var ops []*op
 	var at []int
 	for _, share := range shares(s.lanes.cursors, items, func(a *store.Advance) string { return string(a.User) }) {
 		o := &op{lane: share.lane, advances: share.items, advanced: make([]store.Advanced, len(share.items)), items: len(share.items)}
 		ops, at = append(ops, s.apart(o)...), append(at, share.at...)
 	}
-	if err := s.write(ctx, ops...); err != nil {
-		for i := range out {
-			out[i].Err = err
-		}
-		return out
-	}
-	n := 0
-	for _, o := range ops {
-		for i := range o.advanced {
-			out[at[n]] = o.advanced[i]
-			n++
-		}
-	}
-	return out
+	return outcomes(ctx, s, ops, at, func(o *op) []store.Advanced { return o.advanced }, func(err error) store.Advanced { return store.Advanced{Err: err} })
 }
 
 // MarkRead implements [store.Cursors].
 func (s *Store) MarkRead(ctx context.Context, items []store.MarkRead) []store.MarkedRead {
-	out := make([]store.MarkedRead, len(items))
 	var ops []*op
 	var at []int
 	for _, share := range shares(s.lanes.cursors, items, func(m *store.MarkRead) string { return string(m.User) }) {
 		o := &op{lane: share.lane, reads: share.items, marked: make([]store.MarkedRead, len(share.items)), items: len(share.items)}
 		ops, at = append(ops, s.apart(o)...), append(at, share.at...)
 	}
-	if err := s.write(ctx, ops...); err != nil {
-		for i := range out {
-			out[i].Err = err
-		}
-		return out
-	}
-	n := 0
-	for _, o := range ops {
-		for i := range o.marked {
-			out[at[n]] = o.marked[i]
-			n++
-		}
-	}
-	return out
+	return outcomes(ctx, s, ops, at, func(o *op) []store.MarkedRead { return o.marked }, func(err error) store.MarkedRead { return store.MarkedRead{Err: err} })
 }
 
 // apart is an op of any size in one transaction, or each item in its own without

@@ -11,7 +11,6 @@ import (
 
 // Append implements [store.Log].
 func (s *Store) Append(ctx context.Context, items []store.Append) []store.Appended {
-	out := make([]store.Appended, len(items))
 	var ops []*op
 	var at []int
 	lanes := s.lanes.appends
@@ -21,20 +20,7 @@ func (s *Store) Append(ctx context.Context, items []store.Append) []store.Append
 	for _, share := range shares(lanes, items, func(a *store.Append) string { return string(a.Conv) }) {
 		ops, at = append(ops, s.appendOps(share)...), append(at, share.at...)
 	}
-	if err := s.write(ctx, ops...); err != nil {
-		for i := range out {
-			out[i].Err = err
-		}
-		return out
-	}
-	n := 0
-	for _, o := range ops {
-		for i := range o.appended {
-			out[at[n]] = o.appended[i]
-			n++
-		}
-	}
-	return out
+	return outcomes(ctx, s, ops, at, func(o *op) []store.Appended { return o.appended }, func(err error) store.Appended { return store.Appended{Err: err} })
 }
 
 // sharesKeys reports whether two items of a call have one key: the first of them

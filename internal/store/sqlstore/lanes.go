@@ -1,6 +1,9 @@
 package sqlstore
 
-import "hash/maphash"
+import (
+	"context"
+	"hash/maphash"
+)
 
 // lane is a queue with those who write what waits in it.
 type lane struct {
@@ -94,4 +97,24 @@ func shares[T any](lanes []*lane, items []T, key func(*T) string) []share[T] {
 		}
 	}
 	return used
+}
+
+// outcomes writes the ops of a call, and puts what became of their items where those
+// stood in it. An error of the write is everybody's.
+func outcomes[R any](ctx context.Context, s *Store, ops []*op, at []int, of func(*op) []R, failed func(error) R) []R {
+	out := make([]R, len(at))
+	if err := s.write(ctx, ops...); err != nil {
+		for i := range out {
+			out[i] = failed(err)
+		}
+		return out
+	}
+	n := 0
+	for _, o := range ops {
+		for _, one := range of(o) {
+			out[at[n]] = one
+			n++
+		}
+	}
+	return out
 }
