@@ -116,14 +116,7 @@ func TestCase05_KilledAgainAndAgain(t *testing.T) {
 		w.srv.MustRestart(t)
 	}
 	log := w.std(ab, "ben", ana, ben)
-	if len(log) != posted {
-		t.Errorf("%d rows for %d messages", len(log), posted)
-	}
-	for i, ev := range log {
-		if ev.Body != fmt.Sprint("m", i) {
-			t.Fatalf("seq %d is %q: the order of sending is lost", ev.Seq, ev.Body)
-		}
-	}
+	inOrder(t, log, posted)
 }
 
 // The link is cut after the commit and before the reply: the resend gets the first seq and mid.

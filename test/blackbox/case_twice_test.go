@@ -135,14 +135,7 @@ func TestCase17_RestartsUnderLoad(t *testing.T) {
 		w.srv.MustRestart(t)
 	}
 	log := w.std(ab, "ben", ana, ben)
-	if len(log) != posted {
-		t.Errorf("%d rows for %d messages", len(log), posted)
-	}
-	for i, ev := range log {
-		if ev.Body != fmt.Sprint("m", i) {
-			t.Fatalf("seq %d is %q: the order of sending is lost", ev.Seq, ev.Body)
-		}
-	}
+	inOrder(t, log, posted)
 }
 
 // Four late replies to four attempts arrive together: the same seq and mid in each, and one event.

@@ -137,14 +137,7 @@ func TestCase17_RollingRestartOfThreeNodes(t *testing.T) {
 		}
 	}
 	log := w.std(ab, "ben", ana, ben)
-	if len(log) != posted {
-		t.Errorf("%d rows for %d messages", len(log), posted)
-	}
-	for i, ev := range log {
-		if ev.Body != fmt.Sprint("m", i) {
-			t.Fatalf("seq %d is %q: the order of sending is lost", ev.Seq, ev.Body)
-		}
-	}
+	inOrder(t, log, posted)
 }
 
 // The database itself is killed under load, and recovers: what was in doubt is settled by its cmid.

@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,4 +83,17 @@ func bodies(events []rawclient.Event) []string {
 
 func testContext(t testing.TB, within time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), within)
+}
+
+// inOrder wants the posted messages m0, m1, … in a log, each at its place.
+func inOrder(t *testing.T, log []rawclient.Event, posted int) {
+	t.Helper()
+	if len(log) != posted {
+		t.Errorf("%d rows for %d messages", len(log), posted)
+	}
+	for i, ev := range log {
+		if ev.Body != fmt.Sprint("m", i) {
+			t.Fatalf("seq %d is %q: the order of sending is lost", ev.Seq, ev.Body)
+		}
+	}
 }
