@@ -95,20 +95,7 @@ func TestPostgresSessionsEndedUnderLoad(t *testing.T) {
 // The server is killed, and recovers, under load: what was answered is there, and
 // the store goes on without being opened anew.
 func TestPostgresCrashKeepsWhatWasAnswered(t *testing.T) {
-	needPostgres(t)
-	ctx := t.Context()
-	server, err := postgres.Start(ctx, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := server.CreateDatabase(ctx, "impart"); err != nil {
-		t.Fatal(err)
-	}
+	ctx, server := t.Context(), breakable(t)
 	w := openPgWorld(t, server.DSN("impart"), Options{Patience: 30 * time.Second})
 	w.group("c", "ana")
 	var mu sync.Mutex
@@ -160,20 +147,7 @@ func TestPostgresCrashKeepsWhatWasAnswered(t *testing.T) {
 // it commits, and warns. That is no promise (D6): the message is done again, until
 // the standby's absence is accepted.
 func TestPostgresCommitThatIsNotReplicated(t *testing.T) {
-	needPostgres(t)
-	ctx := t.Context()
-	server, err := postgres.Start(ctx, postgres.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := server.CreateDatabase(ctx, "impart"); err != nil {
-		t.Fatal(err)
-	}
+	ctx, server := t.Context(), breakable(t)
 	w := openPgWorld(t, server.DSN("impart"), Options{Patience: 30 * time.Second})
 	w.group("c", "ana")
 	w.must(server.Set(ctx, map[string]string{"synchronous_standby_names": "nobody"}))
@@ -188,9 +162,10 @@ func TestPostgresCommitThatIsNotReplicated(t *testing.T) {
 				t.Fatalf("answered %+v, and no standby has it", got)
 			default:
 			}
-			cancelled, err = postgres.Ask[int](ctx, server, "postgres",
+			n, err := postgres.Ask[int](ctx, server, "postgres",
 				"SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND usename = $1", postgres.Role)
 			w.must(err)
+			cancelled = n
 			return cancelled > 0
 		})
 	}
@@ -290,4 +265,23 @@ func toldOf(t *testing.T, payload string) string {
 	}
 	m := messages[0]
 	return fmt.Sprintf("%s %d..%d members %d", m.Conv, m.From, m.Head, m.Members)
+}
+
+// breakable is a server of the test's own, with a database "impart".
+func breakable(t *testing.T) *postgres.Server {
+	t.Helper()
+	needPostgres(t)
+	server, err := postgres.Start(t.Context(), postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := server.CreateDatabase(t.Context(), "impart"); err != nil {
+		t.Fatal(err)
+	}
+	return server
 }
