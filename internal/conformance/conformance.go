@@ -13,9 +13,8 @@ import (
 	"github.com/impart-im/impart/internal/store"
 )
 
-// Subject is one store under test. Its optional functions let a story look
-// behind the contract; a story that needs one that is nil is skipped by name,
-// and a store that means to be used in production gives them all.
+// Subject is one store under test. Its functions let a story look behind the
+// contract; a story fails by name where one that it needs is nil.
 type Subject struct {
 	// Store is empty and at epoch 1. The suite closes it.
 	Store store.Store
@@ -32,10 +31,11 @@ type Subject struct {
 	// back. after runs between the COMMIT and the answer; its error is to the store a
 	// commit whose outcome it was not told.
 	OnCommit func(before, after func() error)
-	// Replace puts another history in the place of the one that was accepted, as a
-	// promoted standby is: all that has committed is there.
+	// Replace, which [SharedStore] needs, puts another history in the place of the one
+	// that was accepted, as a promoted standby is: all that has committed is there.
 	Replace func(t *testing.T)
-	// Second opens the store of another node, on the same data, which the story closes.
+	// Second, which [SharedStore] needs, opens the store of another node, on the same
+	// data, which the story closes.
 	Second func(t *testing.T) store.Store
 }
 
@@ -66,7 +66,7 @@ func topics() []topic {
 		{"cursors", cursorStories},
 		{"install", installStories},
 		{"epoch", epochStories},
-		{"failover", failoverStories},
+		{"alone", aloneStories},
 		{"lagging", laggingStories},
 		{"convs", convStories},
 		{"report", reportStories},
@@ -75,14 +75,31 @@ func topics() []topic {
 		{"written", writtenStories},
 		{"life", lifeStories},
 		{"load", loadStories},
+	}
+}
+
+// sharedTopics are the stories of a store that several nodes have at once.
+func sharedTopics() []topic {
+	return []topic{
+		{"failover", failoverStories},
 		{"nodes", nodeStories},
 	}
 }
 
-// Store runs the suite of [store.Store]. open gives a fresh, empty store for
-// each subtest; subtests run in parallel.
+// Store runs the suite of [store.Store] on a store that is its process's alone.
+// open gives a fresh, empty store for each subtest; subtests run in parallel.
 func Store(t *testing.T, open func(t *testing.T) Subject) {
-	for _, topic := range topics() {
+	suite(t, topics(), open)
+}
+
+// SharedStore runs the suite of [store.Store], with all that concerns several
+// nodes, on a store that they share.
+func SharedStore(t *testing.T, open func(t *testing.T) Subject) {
+	suite(t, append(topics(), sharedTopics()...), open)
+}
+
+func suite(t *testing.T, topics []topic, open func(t *testing.T) Subject) {
+	for _, topic := range topics {
 		topic.run(t, open)
 	}
 	t.Run("model", func(t *testing.T) {

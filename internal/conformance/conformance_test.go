@@ -60,7 +60,7 @@ func TestMemoryStore(t *testing.T) {
 	if b := os.Getenv(breakEnv); b != "" && !strings.Contains(b, ":") {
 		opts.Breaks = []memstore.Break{memstore.Break(b)}
 	}
-	conformance.Store(t, open(opts))
+	conformance.SharedStore(t, open(opts))
 }
 
 func TestLocalBus(t *testing.T) {

@@ -14,7 +14,8 @@ var (
 	nodeTwo = store.Node{ID: "n-2", Name: "two"}
 )
 
-var failoverStories = []story{
+// aloneStories are about whether a store can be replaced under its nodes.
+var aloneStories = []story{
 	{"a store that nobody can replace never halts, and another one beats", func(w *world) {
 		for n := range int64(3) {
 			beat, err := w.Store.Beat(w.ctx, nodeOne)
@@ -33,8 +34,12 @@ var failoverStories = []story{
 		}
 		w.must(w.Store.Leave(w.ctx, nodeOne))
 	}},
+}
+
+// failoverStories are about a history that takes the place of the accepted one.
+var failoverStories = []story{
 	{"in a history that was not accepted nothing is written or read", func(w *world) {
-		w.replaceable()
+		w.need(w.Replace != nil, "Replace")
 		w.withPhone(3)
 		w.Replace(w.t)
 		for what, err := range w.everyCall() {
@@ -52,7 +57,7 @@ var failoverStories = []story{
 		same(w, "head", w.lag("ana", "phone", 1, "c").Head, impart.Seq(4))
 	}},
 	{"a judgement keeps the epoch or raises it above all that is known, once", func(w *world) {
-		w.replaceable()
+		w.need(w.Replace != nil, "Replace")
 		before, err := w.Store.Meta(w.ctx)
 		w.must(err)
 		w.Replace(w.t)
@@ -70,7 +75,7 @@ var failoverStories = []story{
 		same(w, "raised", raised.Raised && raised.Decided, true)
 	}},
 	{"nothing changes while a verdict is waited for", func(w *world) {
-		w.replaceable()
+		w.need(w.Replace != nil, "Replace")
 		w.Replace(w.t)
 		w.halted()
 		var first impart.Millis
@@ -91,7 +96,7 @@ var failoverStories = []story{
 		w.judges(w.Store, nodeOne, store.Verdict{Checked: 9, Missing: 4, Lost: 2, Vouched: true}, seen)
 	}},
 	{"the bench knows who has beaten, and who has left", func(w *world) {
-		w.replaceable()
+		w.need(w.Replace != nil, "Replace")
 		for _, n := range []store.Node{nodeOne, nodeTwo, {ID: "n-3", Name: "three"}} {
 			_, err := w.Store.Beat(w.ctx, n)
 			w.must(err)
@@ -133,7 +138,7 @@ var failoverStories = []story{
 		same(w, "missing", len(missing), 0)
 	}},
 	{"promises that are not kept are missing, of every kind", func(w *world) {
-		w.replaceable()
+		w.need(w.Replace != nil, "Replace")
 		w.withPhone(5)
 		w.acks(phone("ana", "c", 3), 3)
 		w.reads("ana", "c", 2, 2)
@@ -249,28 +254,10 @@ func never(w *world) store.Rule {
 	}
 }
 
-// replaceable leaves stories to stores that can be replaced under their nodes; the
-// others must say that they are alone, which the first story checks.
-func (w *world) replaceable() {
-	w.t.Helper()
-	beat, err := w.Store.Beat(w.ctx, store.Node{ID: "n-0", Name: "none"})
-	w.must(err)
-	if beat.Alone {
-		w.t.Skip("this store is its process's alone")
-	}
-	w.must(w.Store.Leave(w.ctx, store.Node{ID: "n-0"}))
-	if w.Replace == nil {
-		w.t.Fatal("this subject has no Replace")
-	}
-}
-
 // second is another node's store on the same data.
 func (w *world) second() store.Store {
 	w.t.Helper()
-	w.replaceable()
-	if w.Second == nil {
-		w.t.Fatal("this subject has no Second")
-	}
+	w.need(w.Second != nil, "Second")
 	s := w.Second(w.t)
 	w.t.Cleanup(func() { closeStore(w.t, s) })
 	return s

@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -325,14 +324,5 @@ var nodeStories = []story{
 // twoNodes are this world's store and another node's on the same data.
 func (w *world) twoNodes() [2]store.Store {
 	w.t.Helper()
-	w.need(w.Second != nil, "Second")
-	second := w.Second(w.t)
-	w.t.Cleanup(func() { closeNode(w.t, second) })
-	return [2]store.Store{w.Store, second}
-}
-
-func closeNode(t *testing.T, s store.Store) {
-	if err := s.Close(); err != nil {
-		t.Errorf("closing the second node's store: %v", err)
-	}
+	return [2]store.Store{w.Store, w.second()}
 }

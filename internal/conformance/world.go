@@ -44,11 +44,11 @@ func newWorld(t *testing.T, s Subject) *world {
 	return w
 }
 
-// need skips a story that looks where this subject cannot.
+// need fails a story that looks where this subject cannot.
 func (w *world) need(can bool, what string) {
 	w.t.Helper()
 	if !can {
-		w.t.Skipf("this subject has no %s", what)
+		w.t.Fatalf("this subject has no %s", what)
 	}
 }
 

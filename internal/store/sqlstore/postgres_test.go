@@ -32,7 +32,7 @@ func TestPostgresConformance(t *testing.T) {
 	})
 	opts := Options{Notify: true, Patience: shortPatience}
 	var model *pgSubject // the comparison with the model wants a hundred stores, one after the other
-	conformance.Store(t, func(t *testing.T) conformance.Subject {
+	conformance.SharedStore(t, func(t *testing.T) conformance.Subject {
 		if !strings.HasSuffix(t.Name(), "/model") {
 			return newPgSubject(t, newPgPlaceOn(t, server), opts).subject()
 		}
