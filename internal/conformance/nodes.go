@@ -184,6 +184,28 @@ var nodeStories = []story{
 			w.t.Errorf("in the new epoch: %+v", got)
 		}
 	}},
+	{"who another node lets in, puts out or promotes is so for the next append", func(w *world) {
+		nodes := w.twoNodes()
+		w.conversation("c", "ana", "ben")
+		for i := range 3 {
+			key := func(what string) impart.CMID { return impart.CMID(fmt.Sprint(what, i)) }
+			at := w.stores(w.msg("ana", "c", key("a"), "x"), w.msg("ben", "c", key("b"), "x"))[0].Seq
+			_, _, err := nodes[1].RemoveMember(w.ctx, "c", "ben", impart.System, w.stamp)
+			w.must(err)
+			w.refuses(impart.NotMember, w.msg("ben", "c", key("out"), "x"))
+			_, _, err = nodes[1].PutMember(w.ctx, "c", impart.Member{User: "ben", Role: impart.RoleMember}, impart.System, w.stamp)
+			w.must(err)
+			w.stores(w.msg("ben", "c", key("in"), "x"))
+			later := w.says("ana", "c", "y")
+			w.refuses(impart.RecallRefused, w.takeBack("ben", "c", key("r"), later))
+			_, _, err = nodes[1].PutMember(w.ctx, "c", impart.Member{User: "ben", Role: impart.RoleAdmin}, impart.System, w.stamp)
+			w.must(err)
+			w.stores(w.takeBack("ben", "c", key("r"), later))
+			_, _, err = nodes[1].PutMember(w.ctx, "c", impart.Member{User: "ben", Role: impart.RoleMember}, impart.System, w.stamp)
+			w.must(err)
+			w.refuses(impart.RecallRefused, w.takeBack("ben", "c", key("s"), at))
+		}
+	}},
 	{"one conversation made on two nodes is made once", func(w *world) {
 		nodes := w.twoNodes()
 		for i := range 10 {

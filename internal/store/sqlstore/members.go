@@ -176,9 +176,15 @@ func (tx *txn) join(conv impart.ConvID, m impart.Member, by impart.UserID, stamp
 	return true, tx.openPeriod(conv, m.User, role, from)
 }
 
+// changeRole writes no event, and yet raises the members' version: who remembers
+// members by it must not go by an old role.
 func (tx *txn) changeRole(conv impart.ConvID, m impart.Member, old *member) error {
 	if m.Role == "" || m.Role == old.role {
 		return nil
+	}
+	tx.convs.drop(conv)
+	if err := tx.one("UPDATE conversations SET members_version = members_version + 1 WHERE conv_id = ?", conv); err != nil {
+		return err
 	}
 	from := old.periods[len(old.periods)-1].From
 	err := tx.one("UPDATE members SET role = ? WHERE conv_id = ? AND user_id = ? AND from_seq = ?", m.Role, conv, m.User, from)

@@ -168,3 +168,31 @@ func TestPostgresStartsHalted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was remembered of members is worth nothing in another history: there the same
+// members' version can have come about in another way.
+func TestPostgresForgetsMembersWithTheirHistory(t *testing.T) {
+	needPostgres(t)
+	s := newPgSubject(t, newPgPlace(t), Options{})
+	t.Cleanup(func() { _ = s.now.Close() })
+	ctx := t.Context()
+	spec := impart.ConvSpec{Conv: "c", Kind: impart.Group, Members: []impart.Member{{User: "ana"}, {User: "ben"}}}
+	if _, _, err := s.now.PutConversation(ctx, spec, nil); err != nil {
+		t.Fatal(err)
+	}
+	say := func(cmid impart.CMID) error {
+		return s.now.Append(ctx, []store.Append{{Kind: impart.KindMsg, Sender: "ben", Conv: "c", CMID: cmid, MID: impart.MID("m-" + cmid), Type: "text", Body: "hi"}})[0].Err
+	}
+	if err := say("1"); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, "UPDATE "+s.name+".members SET to_seq = 1 WHERE user_id = 'ben'")
+	s.subject().Replace(t)
+	halt := awaitHalt(t, s.now)
+	if _, err := s.now.Judge(ctx, halt, store.Verdict{Node: store.Node{ID: "n"}}, func(store.Bench) store.Ruling { return store.Keep }); err != nil {
+		t.Fatal(err)
+	}
+	if err := say("2"); impart.CodeOf(err) != impart.NotMember {
+		t.Errorf("who has left in the history that counts got %v", err)
+	}
+}

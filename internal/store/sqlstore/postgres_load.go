@@ -101,7 +101,8 @@ func (t *pgTxn) load(ops []*op) error {
 		ask(lockDevices, nil, texts(devices, func(k *deviceKey) impart.UserID { return k.user }),
 			texts(devices, func(k *deviceKey) impart.DeviceID { return k.device }))
 	}
-	t.loadMembers(w, ask)
+	members := sortedMembers(w.members)
+	t.loadMembers(members, ask)
 	if len(w.keys) > 0 {
 		t.loadKeys(w, ask)
 	}
@@ -112,7 +113,10 @@ func (t *pgTxn) load(ops []*op) error {
 	if err := t.send(statements...); err != nil {
 		return err
 	}
-	return t.p.identity.still(t.was, t.link.physical, t.place, t.row)
+	if err := t.p.identity.still(t.was, t.link.physical, t.place, t.row); err != nil {
+		return err
+	}
+	return t.checkMembers(members)
 }
 
 // loadDirect begins a transaction of an op that reads row by row. Its number is
@@ -181,27 +185,6 @@ func (t *pgTxn) loadConvs(w *wanted, ask asker) {
 
 func convTexts(convs []impart.ConvID) pgArray {
 	return texts(convs, func(c *impart.ConvID) impart.ConvID { return *c })
-}
-
-func (t *pgTxn) loadMembers(w *wanted, ask asker) {
-	keys := sortedMembers(w.members)
-	for _, k := range keys {
-		t.txn.members.put(k, nil)
-	}
-	if len(keys) == 0 {
-		return
-	}
-	ask(selectMembers, func(r row) error {
-		k := memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}
-		m, _ := t.txn.members.get(k)
-		if m == nil {
-			m = &member{}
-			t.txn.members.put(k, m)
-		}
-		m.role = impart.Role(r.str(2))
-		m.periods = append(m.periods, impart.Period{From: r.seq(3), To: r.seq(4)})
-		return nil
-	}, memberConvs(keys), memberUsers(keys))
 }
 
 func sortedMembers(set map[memberKey]bool) []memberKey {

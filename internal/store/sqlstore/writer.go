@@ -20,6 +20,7 @@ type writer struct {
 	lane  *lane
 	limit int // items in a transaction
 	caches
+	memberships // outlive a transaction where others write too
 
 	batch    []*op
 	appends  []*store.Append
