@@ -35,7 +35,7 @@ func benchCommand(env streams) *cobra.Command {
 	flags.StringVar(&f.store, "store", "sqlite", "store of a server of its own: sqlite, or postgres, a private PostgreSQL that is started for it")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the report as a page with plots to this file")
-	cmd.AddCommand(benchSendCommand(f), benchFanoutCommand(f), benchIdleCommand(f), benchPullCommand(f), benchBaselineCommand(f), benchStormCommand(f), benchStartCommand(f), naiveCommand(env))
+	cmd.AddCommand(benchSendCommand(f), benchFanoutCommand(f), benchIdleCommand(f), benchPullCommand(f), benchBaselineCommand(f), benchStormCommand(f), benchStartCommand(f), benchModelCommand(f), naiveCommand(env))
 	return cmd
 }
 

@@ -59,7 +59,7 @@ func (s *benchStores) address(ctx context.Context, folder string) (string, error
 	if s.server == nil {
 		return "sqlite:" + filepath.Join(folder, "impart.db"), nil
 	}
-	name := strings.ReplaceAll(filepath.Base(folder), "-", "_")
+	name := databaseName(folder)
 	if !s.made[name] {
 		if err := s.server.CreateDatabase(ctx, name); err != nil {
 			return "", err
@@ -67,6 +67,11 @@ func (s *benchStores) address(ctx context.Context, folder string) (string, error
 		s.made[name] = true
 	}
 	return s.server.DSN(name), nil
+}
+
+// databaseName is the database of the store in folder.
+func databaseName(folder string) string {
+	return strings.ReplaceAll(filepath.Base(folder), "-", "_")
 }
 
 // cpu tells what the database has used of the processors; nil without one.

@@ -145,7 +145,7 @@ func (t *targets) startIn(ctx context.Context, folder string, naive bool) (*benc
 		user := benchUser(t.bench, i)
 		return user, auth.DevPrefix + string(user), nil
 	})
-	made.Process, made.Database = p, t.stores.cpu()
+	made.Process, made.Database, made.Storage = p, t.stores.cpu(), t.stores.storage(folder, p)
 	return made, nil
 }
 

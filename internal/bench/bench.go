@@ -33,6 +33,8 @@ type Target struct {
 	// Database is what the processes of a private database have used of the
 	// processors so far; nil where the store is in the server's process, or elsewhere.
 	Database func() time.Duration
+	// Storage tells what the store has counted so far; nil where that is not known.
+	Storage func(ctx context.Context) (Storage, error)
 }
 
 // Env is what a bench needs besides the load it makes.

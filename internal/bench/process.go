@@ -76,6 +76,9 @@ func StartProcess(ctx context.Context, exe string, args, env []string, folder st
 // PID is its process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// Written is how many bytes it has caused to be written to the disk; 0: not known.
+func (p *Process) Written() int64 { return bytesWritten(p.PID()) }
+
 // Stop ends it with SIGTERM, and by force if that takes too long.
 func (p *Process) Stop() error {
 	var err error

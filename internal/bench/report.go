@@ -13,13 +13,15 @@ type Report struct {
 	Started time.Time `json:"started"`
 	Ended   time.Time `json:"ended"`
 	// Stopped: it was interrupted, and holds what was measured until then.
-	Stopped bool     `json:"stopped"`
-	Machine Machine  `json:"machine"`
-	Server  string   `json:"server"`
-	Runs    []Run    `json:"runs"`
-	Ratios  []Ratio  `json:"ratios"`
-	Checks  []Check  `json:"checks"`
-	Notes   []string `json:"notes"`
+	Stopped bool    `json:"stopped"`
+	Machine Machine `json:"machine"`
+	Server  string  `json:"server"`
+	Runs    []Run   `json:"runs"`
+	// Model is what [Env.Model] has found; nil of every other bench.
+	Model  *Model   `json:"model,omitempty"`
+	Ratios []Ratio  `json:"ratios"`
+	Checks []Check  `json:"checks"`
+	Notes  []string `json:"notes"`
 
 	mu sync.Mutex // guards Checks and Notes while it is gathered
 }

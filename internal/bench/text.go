@@ -30,6 +30,9 @@ func (r *Report) WriteText(w io.Writer) error {
 			}
 		})
 	}
+	if r.Model != nil {
+		p.model(r.Model)
+	}
 	p.line("")
 	p.line("checked")
 	p.table(func(t io.Writer) {

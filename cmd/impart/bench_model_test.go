@@ -1,0 +1,90 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/impart-im/impart/internal/bench"
+)
+
+// TestModelOnPostgresCountsWhatTheDatabaseWrites: the costs are the database's own
+// figures, which a send and an ack of the schema fix exactly.
+func TestModelOnPostgresCountsWhatTheDatabaseWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: needs PostgreSQL")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), exe, "bench", "model", "--store", "postgres", "--dir", folder, "--json",
+		"--senders", "4", "--connected", "24", "--at", "0.5", "--duration", "500ms")
+	cmd.Args[0] = "impart"
+	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var report bench.Report
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatal(err)
+	}
+	c := report.Model.Costs
+	// An event, its dedup row and the head; a cursor.
+	if math.Abs(c.Send.Rows-3) > 0.1 || math.Abs(c.Ack.Rows-1) > 0.1 {
+		t.Errorf("a send writes %.2f rows and an ack %.2f", c.Send.Rows, c.Ack.Rows)
+	}
+	if c.InStore || c.Send.Database <= 0 || c.Send.Log < float64(c.Body) || c.Disk < float64(c.Body) {
+		t.Errorf("the database's share is not counted: %+v", c)
+	}
+	if n := report.Model.Needs[0]; n.DBCores <= 0 || n.Primaries < 1 {
+		t.Errorf("the load needs no database: %+v", n)
+	}
+	nothingLeft(t, folder)
+}
+
+const (
+	exampleBegin = "<!-- model:begin (written by `make docs`; a test computes it anew) -->\n"
+	exampleEnd   = "<!-- model:end -->"
+)
+
+// TestCapacityExample: the example of docs/capacity.md is what the command says of
+// the costs that were measured.
+func TestCapacityExample(t *testing.T) {
+	report, err := readModel(filepath.Join("testdata", "model", "costs.json"), bench.Assumptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Notes = nil // the name of the file
+	var out strings.Builder
+	if err := report.WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	_, figures, _ := strings.Cut(out.String(), "\n\n")
+	example := "```text\n" + strings.TrimSpace(figures) + "\n```\n"
+	name := filepath.Join("..", "..", "docs", "capacity.md")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), exampleBegin)
+	told, after, ends := strings.Cut(rest, exampleEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has lost the marks around its example", name)
+	}
+	if *update {
+		if err := os.WriteFile(name, []byte(before+exampleBegin+example+exampleEnd+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if told != example {
+		t.Errorf("%s has another example than the command: make docs", name)
+	}
+}
