@@ -139,7 +139,7 @@ type Gateway struct {
 	ctx         context.Context // ends when the gateway is closed
 	cancel      context.CancelFunc
 	unsubscribe func()
-	loops       sync.WaitGroup // sweep, retry, heartbeat, pushers, notes
+	loops       sync.WaitGroup // sweep, retry, inherit, heartbeat, pushers, notes
 	sockets     sync.WaitGroup // every goroutine of every connection
 }
 
@@ -170,6 +170,9 @@ func New(cfg Config) (*Gateway, error) {
 	g.loops.Go(g.sweepLoop)
 	g.loops.Go(g.retryLoop)
 	g.loops.Go(g.heartbeatLoop)
+	if heir, ok := cfg.Pending.(pending.Heir); ok {
+		g.loops.Go(func() { g.inheritLoop(heir) })
+	}
 	return g, nil
 }
 

@@ -59,3 +59,12 @@ type Set interface {
 	// Len is the number of flows.
 	Len(ctx context.Context) (int, error)
 }
+
+// Heir is a [Set] that is kept where it outlives its gateway. A living gateway takes
+// over what one that died has left.
+type Heir interface {
+	// Inherit takes at most limit flows out of the sets of gateways that are gone. Each
+	// is given to one taker, once; its connection is gone too, so it says no more than
+	// that its device may lag.
+	Inherit(ctx context.Context, limit int) ([]Entry, error)
+}
