@@ -40,7 +40,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check assets-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, spin and a C compiler; up to 15 minutes)
+test: fmt-check vet lint shell-check assets-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, Redis, spin and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
@@ -73,6 +73,7 @@ shell-check: ## the shell scripts
 # The crowds of the SDK's stories are smaller under the race detector.
 test-go: ## unit and component tests, with the race detector
 	@scripts/find-postgres.sh >/dev/null
+	@scripts/find-redis.sh >/dev/null
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test $(TESTFLAGS) ./client
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault

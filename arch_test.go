@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/bus/pgbus", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/campaign", "internal/lab/campaign/processes",
 		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/postgres", "internal/lab/report",
-		"internal/logic", "internal/pending", "internal/store", "internal/store/sqlstore", "web",
+		"internal/logic", "internal/pending", "internal/redis", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"docs":  {}, // nothing but tests of the pages
 	"model": {}, // runs spin, and shares nothing with what it is a model of
@@ -133,6 +133,7 @@ var badNames = []string{"util", "utils", "common", "helper", "helpers", "types",
 var sleepsAllowed = map[string]string{
 	"internal/chat/lines_test.go":      "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/chat/screen_test.go":     "its stories run in the bubbles of virtual time that world_test.go makes",
+	"internal/gateway/inherit_test.go": "its story runs in a bubble of virtual time that world_test.go makes",
 	"internal/gateway/between_test.go": "its stories run in the bubbles of virtual time that world_test.go makes",
 	"internal/logic/failover_test.go":  "its stories run in bubbles of virtual time",
 	"client/failover_test.go":          "its stories run in bubbles of virtual time",

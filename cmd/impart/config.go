@@ -19,6 +19,7 @@ type config struct {
 
 	Store          string // sqlite:PATH or postgres://…
 	ListenStore    string // postgres://…, or "": as Store
+	Redis          string // redis://…, or "": none
 	Bus            string // auto, local or postgres
 	Replication    string // none or sync
 	AllowUnsafe    bool

@@ -30,7 +30,8 @@ func examine(ctx context.Context, l *loaded) diagnosis {
 		findings = append(findings, diskFindings(folder)...)
 	}
 	findings = append(findings, fileLimit(l.config.MaxConns))
-	return diagnose(append(findings, storeFindings(ctx, l.config)...))
+	findings = append(findings, storeFindings(ctx, l.config)...)
+	return diagnose(append(findings, redisFindings(ctx, l.config)...))
 }
 
 // storePath is the path in sqlite:PATH.

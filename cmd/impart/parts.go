@@ -22,7 +22,7 @@ import (
 	"github.com/impart-im/impart/internal/bus/pgbus"
 	"github.com/impart-im/impart/internal/gateway"
 	"github.com/impart-im/impart/internal/logic"
-	"github.com/impart-im/impart/internal/pending"
+	"github.com/impart-im/impart/internal/redis"
 	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/sqlstore"
 	"github.com/impart-im/impart/web"
@@ -31,6 +31,7 @@ import (
 // parts are the pieces of one server, in the order in which they are made.
 type parts struct {
 	store    store.Store
+	redis    *redis.Client // nil without one
 	bus      bus.Bus
 	verifier *auth.Verifier
 	logic    *logic.Service
@@ -62,6 +63,9 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 	if err := p.openStore(ctx, c, log); err != nil {
 		return nil, err
 	}
+	if err := p.openRedis(ctx, c, log, registry); err != nil {
+		return nil, err
+	}
 	if err := p.openBus(ctx, c, log, registry); err != nil {
 		return nil, err
 	}
@@ -78,7 +82,8 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 		return nil, err
 	}
 	p.closers = append(p.closers, p.logic.Close)
-	if p.gateway, err = judged(ctx, log, func() (*gateway.Gateway, error) { return gateway.New(c.gatewayConfig(p, log, registry, conns)) }); err != nil {
+	settings := c.gatewayConfig(p, log, registry, conns)
+	if p.gateway, err = judged(ctx, log, func() (*gateway.Gateway, error) { return gateway.New(settings) }); err != nil {
 		return nil, err
 	}
 	p.closers = append(p.closers, p.gateway.Close)
@@ -211,7 +216,7 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 
 func (c *config) gatewayConfig(p *parts, log *slog.Logger, registry prometheus.Registerer, conns int) gateway.Config {
 	return gateway.Config{
-		Logic: p.logic, Bus: p.bus, Pending: pending.NewLocal(),
+		Logic: p.logic, Bus: p.bus, Pending: p.openPending(c, log, registry),
 		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(), Shared: p.shared,
 		MaxBody: c.MaxBody, MaxInflight: c.MaxInflight, MaxConns: conns,
 		Sweep: c.Sweep, Ladder: c.Retry, Heartbeat: c.Heartbeat,
@@ -247,6 +252,9 @@ func (p *parts) ready(ctx context.Context) []api.Check {
 		p.busCheck(),
 		check("gateway", p.gateway.Health(), "takes no connections"),
 		check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"),
+	}
+	if p.redis != nil {
+		checks = append(checks, p.redisCheck())
 	}
 	if p.shared {
 		checks = append(checks, p.clockCheck(), p.historyCheck(ctx))

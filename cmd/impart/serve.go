@@ -65,6 +65,7 @@ func runServe(cmd *cobra.Command, env streams, naive bool) error {
 // serve runs a server until the first signal, then drains it.
 func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal) error {
 	c := l.config
+	c.GatewayID = c.gatewayID() // one name from here on
 	log := newLogger(c, env.stderr).With("gateway", c.gatewayID())
 	for _, name := range l.unknown {
 		log.Warn(unknownNote(name))

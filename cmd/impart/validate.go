@@ -21,6 +21,7 @@ func (c *config) validate() []error {
 	var faults []error
 	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	c.validateStore(add)
+	c.validateRedis(add)
 	c.validateListening(add)
 	c.validateAuth(add)
 	if err := fault.Check(c.Fault); err != nil {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,11 +15,28 @@ import (
 // legacy is a set with flows of a gateway that has died.
 type legacy struct {
 	*pending.Local
+
+	mu   sync.Mutex // guards what follows
 	left []pending.Entry
 	err  error
 }
 
+// leaves changes what is there to be taken over.
+func (l *legacy) leaves(err error, flows ...pending.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left, l.err = append(l.left, flows...), err
+}
+
+func (l *legacy) rest() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.left)
+}
+
 func (l *legacy) Inherit(_ context.Context, limit int) ([]pending.Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	n := min(limit, len(l.left))
 	taken := l.left[:n]
 	l.left = l.left[n:]
@@ -36,16 +54,18 @@ func TestWhatADeadGatewayLeftIsDeliveredWhereTheDeviceIsNow(t *testing.T) {
 		w.bus.lose.Store(int32(bus.Wake)) // the push is lost with the gateway that should have made it
 		head := ana.says("c-ab", "m1", "hi").num("seq")
 		ana.acks("c-ab", head)
-		phone.wants()
-		estate.left = []pending.Entry{
+		phone.take() // receipts
+		tablet.take()
+		ana.take()
+		estate.leaves(nil,
 			left("u-ben", "d-phone", "c-ab"),  // is here, and lags
 			left("u-ana", "d-phone", "c-ab"),  // is here, and does not
 			left("u-ben", "d-watch", "c-ab"),  // is not here
 			left("u-ben", "d-phone", "c-zzz"), // is no member
 			left("u-cy", "d-phone", "c-ab"),   // is unknown
-		}
+		)
 		for range inheritLimit { // more than is taken at once
-			estate.left = append(estate.left, left("u-gone", "d-phone", "c-ab"))
+			estate.leaves(nil, left("u-gone", "d-phone", "c-ab"))
 		}
 		time.Sleep(inheritEvery + time.Millisecond)
 		if f := phone.wants("hint"); f["why"] != "retry" || f["conv"] != "c-ab" || f.num("head") != head {
@@ -53,8 +73,8 @@ func TestWhatADeadGatewayLeftIsDeliveredWhereTheDeviceIsNow(t *testing.T) {
 		}
 		ana.wants()
 		tablet.wants() // what was left was of another device
-		if len(estate.left) > 0 {
-			t.Errorf("%d flows were not taken", len(estate.left))
+		if n := estate.rest(); n > 0 {
+			t.Errorf("%d flows were not taken", n)
 		}
 		if n, _ := estate.Len(t.Context()); n != 1 {
 			t.Errorf("%d flows are pending, want 1", n)
@@ -67,7 +87,7 @@ func TestWhatADeadGatewayLeftIsDeliveredWhereTheDeviceIsNow(t *testing.T) {
 		if n, _ := estate.Len(t.Context()); n != 0 {
 			t.Errorf("%d flows are pending after the ack", n)
 		}
-		estate.err = errors.New("redis is down")
+		estate.leaves(errors.New("redis is down"))
 		time.Sleep(3 * inheritEvery) // nothing but a note
 	})
 }

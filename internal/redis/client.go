@@ -11,7 +11,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -62,7 +61,7 @@ type Client struct {
 
 // Open connects to Redis. One that cannot be reached is no error, as the service
 // goes on without it: it is tried again in the background. One that refuses the user
-// or the password is, and so is an address that cannot be read. No error and no log
+// or the password is ([RefusedError]), and so is an address that cannot be read. No error and no log
 // line has the password.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	opts, err := options(cfg.URL)
@@ -75,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}
 	conn, err := c.dial(ctx)
 	if refused(err) {
-		return nil, fmt.Errorf("redis at %s refuses this user: %w", Hosts(cfg.URL), err)
+		return nil, RefusedError{Hosts(cfg.URL), err}
 	}
 	work, stop := context.WithCancel(context.Background())
 	c.stop = stop

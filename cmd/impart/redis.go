@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/impart-im/impart/internal/api"
+	"github.com/impart-im/impart/internal/pending"
+	"github.com/impart-im/impart/internal/redis"
+)
+
+// redisReader reads the address of a Redis, which may hold a password.
+func redisReader(field *string) reader {
+	r := text(field, "redis://HOST:PORT")
+	r.kind = addressKind
+	return r
+}
+
+func (c *config) validateRedis(add func(string, ...any)) {
+	if c.Redis == "" {
+		return
+	}
+	if _, err := redis.ParseURL(c.Redis); err != nil {
+		add("IM_REDIS (--redis): the address cannot be read; %w", err)
+	}
+}
+
+// redisWithin bounds the first attempt to reach Redis at the start.
+const redisWithin = 3 * time.Second
+
+// openRedis connects to Redis, if there is to be one. One that is down holds up
+// nothing; one that refuses the password stops the start.
+func (p *parts) openRedis(ctx context.Context, c *config, log *slog.Logger, registry prometheus.Registerer) error {
+	if c.Redis == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisWithin)
+	defer cancel()
+	client, err := redis.Open(ctx, redis.Config{URL: c.Redis, Log: log, Metrics: registry})
+	if err != nil {
+		return fmt.Errorf("IM_REDIS (--redis): %w", err)
+	}
+	p.redis = client
+	p.closers = append(p.closers, client.Close)
+	return nil
+}
+
+// openPending is the set of unacknowledged flows: in Redis if there is one, where it
+// outlives this process, or else inside it.
+func (p *parts) openPending(c *config, log *slog.Logger, registry prometheus.Registerer) pending.Set {
+	if p.redis == nil {
+		return pending.NewLocal()
+	}
+	set := redis.NewPending(p.redis, redis.PendingConfig{Gateway: c.gatewayID(), Log: log, Metrics: registry})
+	p.closers = append(p.closers, set.Close)
+	return set
+}
+
+// redisCheck only warns: without Redis everything goes on, some of it later.
+func (p *parts) redisCheck() api.Check {
+	if err := p.redis.Health(); err != nil {
+		return api.Check{Name: "redis", State: api.Warn,
+			Detail: "does not answer: lost pushes are repaired by the sweep instead of the retries, and resends are answered by the store; the log says why"}
+	}
+	return api.Check{Name: "redis", State: api.OK, Detail: p.redis.Shape()}
+}
+
+// redisFindings look at Redis as a server would use it.
+func redisFindings(ctx context.Context, c *config) []finding {
+	if c.Redis == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, redisWithin)
+	defer cancel()
+	found, err := redis.Inspect(ctx, c.Redis)
+	f := finding{Check: "redis", Verdict: good, Found: fmt.Sprintf("%s at %s, version %s, answers in %v", found.Shape, redis.Hosts(c.Redis), found.Version, found.Took.Round(10*time.Microsecond))}
+	var refusal redis.RefusedError
+	switch {
+	case errors.As(err, &refusal):
+		f.Verdict, f.Found, f.Advice = fail, flat(err), "a server would not start: give a user and a password that it knows"
+	case err != nil:
+		f.Verdict, f.Found, f.Advice = warn, flat(err), "a server would start, and go on without it: lost pushes are then repaired by the sweep"
+	case found.Old:
+		f.Verdict, f.Advice = warn, "use Redis 7 or newer, or Valkey: older ones have no sharded channels and are not tested"
+	case found.Took > 20*time.Millisecond:
+		f.Verdict, f.Advice = warn, "it is far away or busy: every answer that takes more than 250 ms counts as none"
+	}
+	findings := []finding{f}
+	if !openWay(c.Redis) || found.TLS {
+		return findings
+	}
+	return append(findings, finding{
+		Check: "way to redis", Verdict: warn, Found: "over a network, without TLS",
+		Advice: "use rediss://, or be sure of the network: who can write there can delay messages and close connections",
+	})
+}
