@@ -92,6 +92,7 @@ var testsMayImport = map[string][]string{
 	"internal/store/memstore":         {"internal/conformance"},
 	"internal/bus":                    {"internal/conformance"},
 	"internal/bus/pgbus":              {"internal/conformance", "internal/lab/link", "internal/lab/postgres"},
+	"cmd/impart":                      {"internal/lab/redis"},
 	"internal/pending":                {"internal/conformance"},
 	"internal/redis":                  {"internal/conformance", "internal/lab/link", "internal/lab/redis"},
 	"internal/logic":                  {"internal/store/memstore", "internal/store/sqlstore"},

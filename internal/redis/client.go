@@ -242,13 +242,6 @@ func (c *Client) Shape() string {
 	}
 }
 
-// clustered reports whether keys are spread over slots. Before the first connection
-// nobody knows, and nothing is sent.
-func (c *Client) clustered() bool {
-	conn := c.get()
-	return conn != nil && conn.Mode() == rueidis.ClientModeCluster
-}
-
 // Close ends the connections. What was made from the client is closed first.
 func (c *Client) Close() error {
 	c.stop()

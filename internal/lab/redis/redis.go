@@ -148,7 +148,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	if err := s.awaitReady(ctx); err != nil {
 		s.kill()
-		return fmt.Errorf("Redis in %s: %w; its log:\n%s", s.dir, err, s.Log())
+		return fmt.Errorf("a Redis server in %s: %w; its log:\n%s", s.dir, err, s.Log())
 	}
 	return nil
 }
