@@ -113,9 +113,9 @@ func dbPowerCut(ctx context.Context, b *lab.Bench) {
 
 // dbOnDisk is a server whose database is on a disk of its own, and what was sent to
 // it so far.
-func dbOnDisk(b *lab.Bench) (*lab.Disk, *lab.Database, *lab.Server, *ledger) {
+func dbOnDisk(b *lab.Bench, settings map[string]string) (*lab.Disk, *lab.Database, *lab.Server, *ledger) {
 	disk := b.Disk()
-	db := b.DatabaseOn(disk, nil)
+	db := b.DatabaseOn(disk, settings)
 	s := db.Node()
 	s.PutConv(ab, ana, ben)
 	l := newLedger()
@@ -140,7 +140,7 @@ func dbRecovered(ctx context.Context, b *lab.Bench, s *lab.Server, l *ledger) (l
 }
 
 func dbDiskFull(ctx context.Context, b *lab.Bench) {
-	disk, db, s, l := dbOnDisk(b)
+	disk, db, s, l := dbOnDisk(b, nil)
 	before := len(l.sent)
 	disk.Fault(crashfs.Faults{Full: true, Match: dbTables})
 	l.keepSending(b, []*lab.Server{s}, 2*time.Second, true)
@@ -153,14 +153,15 @@ func dbDiskFull(ctx context.Context, b *lab.Bench) {
 }
 
 func dbLogFull(ctx context.Context, b *lab.Bench) {
-	disk, db, s, l := dbOnDisk(b)
+	// It stays down: what was under way when it gave up must be lost with the server.
+	disk, db, s, l := dbOnDisk(b, map[string]string{"restart_after_crash": "off"})
 	disk.Fault(crashfs.Faults{Full: true, Match: dbNewLog})
 	b.Each(2, func(i int) {
 		if i == 0 {
-			l.keepSending(b, []*lab.Server{s}, 3*time.Second, true)
+			l.sendWhile(b, []*lab.Server{s}, 12*time.Second, true, s.Process().Running)
 			return
 		}
-		b.Eventually(8*time.Second, func() bool { return db.Panics() > 0 || db.FillsLog() != nil })
+		b.Eventually(10*time.Second, func() bool { return db.Panics() > 0 || db.FillsLog() != nil })
 		s.Kill()
 	})
 	b.Bit("writes refused", disk.Counted().NoSpace)
@@ -175,7 +176,7 @@ func dbLogFull(ctx context.Context, b *lab.Bench) {
 }
 
 func dbWriteError(ctx context.Context, b *lab.Bench) {
-	disk, db, s, l := dbOnDisk(b)
+	disk, db, s, l := dbOnDisk(b, nil)
 	rounds := 2
 	if b.Sabotaged(hidesErrors.Name) {
 		rounds = 0

@@ -70,9 +70,15 @@ func (l *ledger) phone(b *lab.Bench, i int, addr string, end time.Time, fresh bo
 // keepSending sends from four devices, two at each node, until the time is over:
 // who loses a connection comes back, to another node.
 func (l *ledger) keepSending(b *lab.Bench, nodes []*lab.Server, d time.Duration, fresh bool) {
+	l.sendWhile(b, nodes, d, fresh, func() bool { return true })
+}
+
+// sendWhile is keepSending that ends before the time is over when a connection is
+// lost and more is false by then.
+func (l *ledger) sendWhile(b *lab.Bench, nodes []*lab.Server, d time.Duration, fresh bool, more func() bool) {
 	end := time.Now().Add(d)
 	b.Each(4, func(i int) {
-		for turn := i; time.Now().Before(end); turn++ {
+		for turn := i; time.Now().Before(end) && more(); turn++ {
 			l.phone(b, i, nodes[turn%len(nodes)].Addr(), end, fresh)
 			if !fresh && !l.inDoubt() {
 				return

@@ -33,7 +33,7 @@ func nodes() []lab.Check {
 		},
 		{
 			ID: "rolling-restart", Invariant: "D2", Only: lab.PostgreSQL, Limit: 2 * time.Minute,
-			What:   "Three nodes behind a balancer are restarted one after another while apps talk, first in good order, then by kill -9; each loses 10 replies, so that apps send again.",
+			What:   "Three nodes behind a balancer are restarted one after another while apps talk, first in good order, then by kill -9; each loses 10 replies, so that apps send again, and takes 20 ms for a commit, so that every end finds some under way.",
 			Expect: "each message once, every app handles the whole log in order, what was called sent is where it was said to be, outboxes are empty",
 			Twins:  []lab.Sabotage{lab.Planted(fault.ClientForgetsSent, "a message leaves the outbox when it is sent")},
 			Run:    rollingRestart,
@@ -136,8 +136,8 @@ func listenCut(ctx context.Context, b *lab.Bench) {
 func rollingRestart(ctx context.Context, b *lab.Bench) {
 	db := b.Database(nil)
 	var all []*lab.Server
-	for range 3 {
-		all = append(all, db.Node("IM_SWEEP_MS=500", "IM_FAULT=gw.reply.send:drop:10:10"))
+	for range 3 { // commits take their time, so that every end finds some under way
+		all = append(all, db.Node("IM_SWEEP_MS=500", "IM_FAULT=gw.reply.send:drop:10:10,send.before_commit:delay=20"))
 	}
 	net := b.Balance(all...)
 	users := []impart.UserID{"u-1", "u-2", "u-3"}

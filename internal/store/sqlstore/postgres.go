@@ -22,9 +22,10 @@ const (
 	// pgPatience is how long a write is tried for.
 	pgPatience = 15 * time.Second
 	// lockTimeout bounds the wait for a row that another node's transaction holds, and
-	// idleTimeout how long a node that froze in a transaction holds its own.
+	// idleTimeout how long a node that froze in a transaction, or was cut off in it, holds
+	// its own: long for a node that is only busy, and short for those who wait meanwhile.
 	lockTimeout = 5 * time.Second
-	idleTimeout = 10 * time.Second
+	idleTimeout = 3 * time.Second
 	// connectTimeout bounds one attempt to connect to one host.
 	connectTimeout = 5 * time.Second
 	// minServer is the oldest release whose functions are enough.

@@ -285,3 +285,37 @@ func breakable(t *testing.T) *postgres.Server {
 	}
 	return server
 }
+
+// A node that freezes in a transaction holds up those who want its conversations, until
+// the server gives up on it: then they go on, and its own message comes after theirs.
+func TestPostgresAFrozenTransactionIsGivenUp(t *testing.T) {
+	needPostgres(t)
+	s := newPgSubject(t, newPgPlace(t), Options{})
+	frozen := &world{t: t, Store: s.now}
+	t.Cleanup(func() { frozen.must(s.now.Close()) })
+	other := openPgWorld(t, s.dsn(), Options{})
+	frozen.group("c", "ana")
+	reached, thaw := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s.subject().OnCommit(func() error {
+		once.Do(func() {
+			close(reached)
+			<-thaw
+		})
+		return nil
+	}, nil)
+	late := make(chan store.Appended, 1)
+	go func() { late <- frozen.Append(t.Context(), []store.Append{frozen.msg("ana", "c", "late", "x")})[0] }()
+	<-reached
+	began := time.Now()
+	if got := other.sends(other.msg("ana", "c", "now", "x")); got != 1 {
+		t.Errorf("beside a frozen transaction seq %d was given, want 1", got)
+	}
+	if took := time.Since(began); took > idleTimeout+lockTimeout {
+		t.Errorf("it took %v", took)
+	}
+	close(thaw)
+	if got := <-late; got.Err != nil || got.Seq != 2 {
+		t.Errorf("the message of the node that thawed: %+v", got)
+	}
+}
