@@ -1,0 +1,242 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+
+	"github.com/impart-im/impart"
+)
+
+// lane is one stream to one node, for one kind of request. Requests that wait while
+// a frame is written share the next one; when nothing is being written a request
+// leaves at once. I and O are a request and its answer, Q and R frames of them.
+type lane[I, O, Q, R any] struct {
+	stream grpc.BidiStreamingClient[Q, R]
+	pack   func(id uint64, timeout time.Duration, items []*I) *Q
+	unpack func(reply *R) (id uint64, first int, outs []*O)
+	size   func(item *I) int
+	shared prometheus.Observer // requests in a frame
+	wake   chan struct{}       // a token: there may be something to write
+
+	mu     sync.Mutex // guards the rest
+	queue  []*call[I, O]
+	items  int // in queue
+	bytes  int
+	frames map[uint64]*frame[I, O] // written and not answered in full
+	last   uint64                  // id of a frame
+	err    error                   // why the lane has ended
+}
+
+// call is the requests of one caller, who waits for done.
+type call[I, O any] struct {
+	items    []*I
+	bytes    int
+	deadline time.Time
+	gone     bool // nobody waits any more
+
+	outs    []*O
+	missing int
+	err     error
+	done    chan struct{} // closed when outs are complete, or err is set
+}
+
+// frame is calls that travel together.
+type frame[I, O any] struct {
+	calls   []*call[I, O]
+	missing int
+}
+
+// start makes the lane's two goroutines; ended is called when the stream breaks.
+func (l *lane[I, O, Q, R]) start(ctx context.Context, running *sync.WaitGroup, ended func(error)) {
+	l.wake, l.frames = make(chan struct{}, 1), map[uint64]*frame[I, O]{}
+	running.Go(func() { l.write(ctx) })
+	running.Go(func() {
+		err := l.read()
+		l.fail(err)
+		ended(err)
+	})
+}
+
+// do sends requests in one frame, in their order, and waits for the answers. An
+// error that is no [impart.Error] is the stream's or ctx's.
+func (l *lane[I, O, Q, R]) do(ctx context.Context, items []*I) ([]*O, error) {
+	c := &call[I, O]{items: items, outs: make([]*O, len(items)), missing: len(items), done: make(chan struct{})}
+	c.deadline, _ = ctx.Deadline()
+	for _, item := range items {
+		c.bytes += l.size(item)
+	}
+	if err := l.enqueue(c); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+		return c.outs, c.err
+	case <-ctx.Done():
+		l.mu.Lock()
+		c.gone = true
+		l.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+func (l *lane[I, O, Q, R]) enqueue(c *call[I, O]) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if len(l.queue) > 0 && (l.items+len(c.items) > maxQueued || l.bytes+c.bytes > maxQueuedBytes) {
+		err := impart.Errorf(impart.Overloaded, "%d requests wait for the logic node; try again a little later", l.items)
+		err.RetryAfter = overloadedRetry
+		return err
+	}
+	l.queue = append(l.queue, c)
+	l.items, l.bytes = l.items+len(c.items), l.bytes+c.bytes
+	signal(l.wake)
+	return nil
+}
+
+func signal(token chan struct{}) {
+	select {
+	case token <- struct{}{}:
+	default:
+	}
+}
+
+// write sends frames for as long as calls wait.
+func (l *lane[I, O, Q, R]) write(ctx context.Context) {
+	for {
+		select {
+		case <-l.wake:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			// Callers that were woken together are ready to run: they get to queue first.
+			// When there are none this costs nothing.
+			runtime.Gosched()
+			next := l.take()
+			if next == nil {
+				break
+			}
+			if l.stream.Send(next) != nil {
+				return // the reader learns why
+			}
+		}
+	}
+}
+
+// take is the next frame: whole calls, as many as wait and fit; nil when nothing
+// waits, or as many frames as may be are under way.
+func (l *lane[I, O, Q, R]) take() *Q {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.frames) >= maxFrames || l.err != nil {
+		return nil
+	}
+	f := &frame[I, O]{}
+	var items []*I
+	var until time.Time
+	bytes, n := 0, 0
+	for _, c := range l.queue {
+		if len(items) > 0 && (len(items)+len(c.items) > maxFrameItems || bytes+c.bytes > maxFrameBytes) {
+			break
+		}
+		n++
+		l.items, l.bytes = l.items-len(c.items), l.bytes-c.bytes
+		if c.gone {
+			continue
+		}
+		f.calls = append(f.calls, c)
+		items, bytes = append(items, c.items...), bytes+c.bytes
+		if c.deadline.After(until) {
+			until = c.deadline
+		}
+	}
+	left := copy(l.queue, l.queue[n:])
+	clear(l.queue[left:])
+	l.queue = l.queue[:left]
+	if len(items) == 0 {
+		return nil
+	}
+	l.last++
+	f.missing = len(items)
+	l.frames[l.last] = f
+	l.shared.Observe(float64(len(items)))
+	return l.pack(l.last, max(time.Until(until), time.Millisecond), items)
+}
+
+// read takes answers until the stream ends.
+func (l *lane[I, O, Q, R]) read() error {
+	for {
+		reply, err := l.stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := l.settle(l.unpack(reply)); err != nil {
+			return err
+		}
+	}
+}
+
+// settle hands answers first… of a frame to their callers.
+func (l *lane[I, O, Q, R]) settle(id uint64, first int, outs []*O) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.frames[id]
+	if f == nil {
+		return fmt.Errorf("rpc: an answer to frame %d, which waits for none", id)
+	}
+	at := 0 // of the call's first request in the frame
+	for _, c := range f.calls {
+		for i := max(first, at); i < min(first+len(outs), at+len(c.items)); i++ {
+			if c.outs[i-at] != nil || outs[i-first] == nil {
+				return fmt.Errorf("rpc: request %d of frame %d was answered twice, or with nothing", i, id)
+			}
+			c.outs[i-at] = outs[i-first]
+			c.missing--
+			f.missing--
+			if c.missing == 0 {
+				close(c.done)
+			}
+		}
+		at += len(c.items)
+	}
+	if first < 0 || len(outs) == 0 || first+len(outs) > at {
+		return fmt.Errorf("rpc: answers %d..%d to frame %d of %d", first, first+len(outs)-1, id, at)
+	}
+	if f.missing == 0 {
+		delete(l.frames, id)
+		if len(l.queue) > 0 {
+			signal(l.wake)
+		}
+	}
+	return nil
+}
+
+// fail ends the lane: every call that waits gets err.
+func (l *lane[I, O, Q, R]) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	l.err = err
+	calls := l.queue
+	for _, f := range l.frames {
+		calls = append(calls, f.calls...)
+	}
+	for _, c := range calls {
+		if c.missing > 0 {
+			c.err = err
+			close(c.done)
+		}
+	}
+	l.queue, l.frames = nil, nil
+}
