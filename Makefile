@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes assets-check shell-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes assets-check shell-check generate generate-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -40,7 +40,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check assets-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, Redis, spin and a C compiler; up to 15 minutes)
+test: fmt-check vet lint shell-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, Redis, spin, buf and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
@@ -66,6 +66,12 @@ tidy-check: ## go.mod and go.sum hold what is needed and nothing else
 
 assets-check: ## the files of the web page
 	@scripts/check-assets.sh
+
+generate: ## write the code in internal/rpc/impartpb anew from proto/ (buf; installed if need be)
+	@scripts/generate.sh
+
+generate-check: ## that code is what proto/ gives
+	@scripts/generate.sh --check
 
 shell-check: ## the shell scripts
 	@scripts/check-shell.sh

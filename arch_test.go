@@ -40,6 +40,8 @@ var mayImport = map[string][]string{
 	"internal/conformance":    {".", "internal/store", "internal/store/memstore", "internal/bus", "internal/pending"}, // memstore is the model
 	"internal/logic":          {".", "internal/store", "internal/bus", "internal/dedup"},
 	"internal/gateway":        {".", "wire", "internal/bus", "internal/pending"},
+	"internal/rpc":            {".", "internal/rpc/impartpb"},
+	"internal/rpc/impartpb":   {}, // generated
 	"internal/api":            {".", "wire", "internal/auth"},
 	"internal/bench":          {".", "wire", "internal/store"},
 	"internal/lab/crashfs":    {},
@@ -65,7 +67,7 @@ var mayImport = map[string][]string{
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/bus/pgbus", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/campaign", "internal/lab/campaign/processes",
 		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/postgres", "internal/lab/report",
-		"internal/logic", "internal/pending", "internal/redis", "internal/store", "internal/store/sqlstore", "web",
+		"internal/logic", "internal/pending", "internal/redis", "internal/rpc", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"docs":  {}, // nothing but tests of the pages
 	"model": {}, // runs spin, and shares nothing with what it is a model of
@@ -97,6 +99,7 @@ var testsMayImport = map[string][]string{
 	"internal/redis":                  {"internal/conformance", "internal/lab/link", "internal/lab/redis"},
 	"internal/logic":                  {"internal/store/memstore", "internal/store/sqlstore"},
 	"internal/gateway":                {"internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
+	"internal/rpc":                    {"internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
 	"internal/api":                    {"internal/bus", "internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
 	"internal/bench":                  {"internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/sqlstore"},
 }
@@ -123,6 +126,7 @@ var owners = map[string][]string{
 	"os/signal":                  {"cmd/impart", "model"},
 	"flag":                       {"cmd/impart", "internal/bench", "model"},
 	"github.com/anishathalye/":   {"internal/lab/campaign/history"},
+	"google.golang.org/":         {"internal/rpc", "internal/rpc/impartpb"},
 	"github.com/coder/websocket": {"client", "internal/lab/probe"}, // clients
 	"testing":                    {"internal/conformance"},
 }

@@ -45,7 +45,7 @@ func naiveCommand(env streams) *cobra.Command {
 	cmd := serveCommand(env)
 	cmd.Use, cmd.Hidden = naiveName, true
 	cmd.Short = "The server with one transaction per message, to compare with"
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runServe(cmd, env, true) }
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return runServe(cmd, env, roleServe, true) }
 	return cmd
 }
 

@@ -17,6 +17,14 @@ type config struct {
 	Origins        []string // scheme://host[:port]
 	Pprof          string   // host:port on loopback, or ""
 
+	role        role     // "": the whole server; not a setting
+	Logic       []string // addresses of logic nodes, of a gateway
+	LogicListen string   // host:port for gateways, of a logic node
+	LogicCert   string   // path of a PEM file, or "": in plain text; all three or none
+	LogicKey    string
+	LogicCA     string
+	LogicName   string // that the certificate of every logic node is for; "": their host
+
 	Store          string // sqlite:PATH or postgres://…
 	ListenStore    string // postgres://…, or "": as Store
 	Redis          string // redis://…, or "": none
@@ -55,7 +63,7 @@ func (c *config) busKind() string {
 	if c.Bus != "auto" {
 		return c.Bus
 	}
-	if onPostgres(c.Store) {
+	if onPostgres(c.busStore()) {
 		return "postgres"
 	}
 	return "local"
@@ -64,6 +72,14 @@ func (c *config) busKind() string {
 // listenStore is where the bus listens.
 func (c *config) listenStore() string {
 	if c.ListenStore != "" {
+		return c.ListenStore
+	}
+	return c.Store
+}
+
+// busStore is the database that auto takes the bus from: a gateway has no other.
+func (c *config) busStore() string {
+	if c.role == roleGateway {
 		return c.ListenStore
 	}
 	return c.Store

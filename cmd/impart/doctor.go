@@ -34,16 +34,21 @@ type diagnosis struct {
 
 func doctorCommand(env streams) *cobra.Command {
 	var asJSON bool
+	as := string(roleServe)
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this deployment is able to keep its promises",
 		Long: "Checks what the promises rest on: that a message that was answered with \"sent\" survives a crash and a power cut, and that no retry is ever a second message. " +
 			"It looks at the settings of the store, the folder, the kind and the room of its disk, the clock and the versions. " +
 			"Ends with 1 if a promise cannot be kept. It changes nothing, and may run beside a server.",
-		Example: "impart doctor\n\n# in a script\nimpart doctor --json | jq .able",
+		Example: "impart doctor\n\n# a machine for gateways: can it reach the logic nodes?\nimpart doctor --role gateway --config gateway.yaml\n\n# in a script\nimpart doctor --json | jq .able",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, err := load(cmd, env)
+			r, err := readRole(as)
+			if err != nil {
+				return usageError{err}
+			}
+			l, err := loadAs(cmd, env, r)
 			if err != nil {
 				return err
 			}
@@ -57,6 +62,7 @@ func doctorCommand(env streams) *cobra.Command {
 			return nil
 		},
 	}
+	cmd.Flags().StringVar(&as, "role", as, "what this machine is to run: serve, gateway or logic")
 	addSettings(cmd)
 	addJSON(cmd, &asJSON)
 	return cmd

@@ -24,12 +24,20 @@ func examine(ctx context.Context, l *loaded) diagnosis {
 		configured(l),
 		clockFinding(time.Now(), clockSynchronised()),
 	}
+	if l.config.role == roleGateway {
+		findings = append(findings, fileLimit(l.config.MaxConns))
+		findings = append(findings, gatewayFindings(ctx, l.config)...)
+		return diagnose(append(findings, redisFindings(ctx, l.config)...))
+	}
 	if !onPostgres(l.config.Store) {
 		folder := existing(filepath.Dir(storePath(l.config.Store)))
 		findings = append(findings, writable(folder))
 		findings = append(findings, diskFindings(folder)...)
 	}
 	findings = append(findings, fileLimit(l.config.MaxConns))
+	if l.config.role == roleLogic {
+		findings = append(findings, certificateFindings(l.config, time.Now())...)
+	}
 	findings = append(findings, storeFindings(ctx, l.config)...)
 	return diagnose(append(findings, redisFindings(ctx, l.config)...))
 }
@@ -63,7 +71,7 @@ func configured(l *loaded) finding {
 		f.Advice = "a store that can lose sent messages would not stop the server; unset it"
 	case len(l.unknown) > 0:
 		f.Verdict, f.Found, f.Advice = warn, "unknown variables", unknownNote(l.unknown[0])
-	case l.config.Auth.devLogin():
+	case l.config.Auth.devLogin() && l.config.role != roleLogic:
 		f.Verdict, f.Found = warn, "dev login: anybody on this machine may sign in as anybody"
 		f.Advice = "set IM_AUTH_HMAC_SECRET, IM_AUTH_PUBLIC_KEY or IM_AUTH_JWKS_URL before real use"
 	}

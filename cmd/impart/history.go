@@ -16,7 +16,7 @@ import (
 // one has cost.
 func (p *parts) historyCheck(ctx context.Context) api.Check {
 	c := api.Check{Name: "history", State: api.OK}
-	h, err := p.logic.History(ctx)
+	h, err := p.rules.History(ctx)
 	switch {
 	case err != nil:
 		return check("history", err, "is not known")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,19 +26,52 @@ const (
 	certCheck      = 30 * time.Second
 )
 
-// listen opens the address of the server; the error says what to do.
-func listen(addr string) (net.Listener, error) {
+// listen opens the address that a flag names; the error says what to do.
+func listen(flag, addr string) (net.Listener, error) {
 	ln, err := net.Listen("tcp", addr)
+	name := "IM_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_")) + " (--" + flag + ")"
 	switch {
 	case err == nil:
 		return ln, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("IM_LISTEN (--listen): the address %s is in use: stop the other server, or choose another one, such as --listen 127.0.0.1:0 for any free port", addr)
+		return nil, fmt.Errorf("%s: the address %s is in use: stop the other server, or choose another one, such as --%s 127.0.0.1:0 for any free port", name, addr, flag)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("IM_LISTEN (--listen): %s needs a right that this user does not have: choose a port from 1024, or give the binary cap_net_bind_service", addr)
+		return nil, fmt.Errorf("%s: %s needs a right that this user does not have: choose a port from 1024, or give the binary cap_net_bind_service", name, addr)
 	default:
-		return nil, fmt.Errorf("IM_LISTEN (--listen): %s cannot be listened on: %w", addr, err)
+		return nil, fmt.Errorf("%s: %s cannot be listened on: %w", name, addr, err)
 	}
+}
+
+// hopListener is where a logic node serves gateways; the zero value is none.
+type hopListener struct{ net.Listener }
+
+// String is what the ready line says of it.
+func (h hopListener) String() string {
+	if h.Listener == nil {
+		return ""
+	}
+	return " grpc://" + h.Addr().String()
+}
+
+func (h hopListener) Close() error {
+	if h.Listener == nil {
+		return nil
+	}
+	return h.Listener.Close()
+}
+
+// listeners opens the addresses of a process: one for HTTP, and that of the hop for a
+// logic node.
+func listeners(c *config) (net.Listener, hopListener, error) {
+	ln, err := listen("listen", c.Listen)
+	if err != nil || c.role != roleLogic {
+		return ln, hopListener{}, err
+	}
+	hop, err := listen("logic-listen", c.LogicListen)
+	if err != nil {
+		return nil, hopListener{}, errors.Join(err, ln.Close())
+	}
+	return ln, hopListener{hop}, nil
 }
 
 // newHTTPServer serves handler within the limits above. conns is the number of

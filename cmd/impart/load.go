@@ -47,21 +47,22 @@ type loaded struct {
 	fileName string   // "" without a file
 }
 
-// load reads all settings: flags win over variables, variables over the file,
-// the file over the defaults. The error is a [usageError] with every fault, one
-// line each.
-func load(cmd *cobra.Command, env streams) (*loaded, error) {
+// loadAs reads all settings, for a process of a role: flags win over variables,
+// variables over the file, the file over the defaults. The error is a [usageError]
+// with every fault, one line each.
+func loadAs(cmd *cobra.Command, env streams, as role) (*loaded, error) {
 	l, err := loadRaw(cmd, env)
 	if err != nil {
 		return nil, err
 	}
+	l.config.role = as
 	if faults := l.config.validate(); len(faults) > 0 {
 		return nil, usageError{errors.Join(faults...)}
 	}
 	return l, nil
 }
 
-// loadRaw is load without the rules that join several settings.
+// loadRaw is loadAs without the rules that join several settings.
 func loadRaw(cmd *cobra.Command, env streams) (*loaded, error) {
 	c := &config{}
 	table := settings(c)
@@ -174,11 +175,17 @@ func (f *flagValue) Set(s string) error { f.text = s; return nil }
 func (f *flagValue) Type() string       { return f.kind }
 
 // addSettings gives cmd a flag for every setting, and --config.
-func addSettings(cmd *cobra.Command) {
+func addSettings(cmd *cobra.Command) { addSettingsOf(cmd, roleAll) }
+
+// addSettingsOf is addSettings for what a role has a use for.
+func addSettingsOf(cmd *cobra.Command, as role) {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.String("config", "", "file of settings in YAML; IM_CONFIG names it too")
 	for _, s := range settings(&config{}) {
+		if !as.uses(s.name) {
+			continue
+		}
 		flag := flags.VarPF(&flagValue{s.def, s.value.kind}, s.flag(), "", s.help)
 		if s.value.kind == "bool" {
 			flag.NoOptDefVal = "true"

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 type serverProcess struct {
 	cmd    *exec.Cmd
 	url    string
+	hop    string        // host:port for gateways, of a logic node
 	out    *bufio.Reader // standard output after the ready line
 	stderr string        // path of its standard error
 }
@@ -55,6 +56,11 @@ const (
 // startServer runs `impart serve ARGS…` in dir with the variables given and
 // waits for its ready line. Without --listen it takes a free port.
 func startServer(dir, stderr string, variables []string, args ...string) (*serverProcess, error) {
+	return startRole("serve", dir, stderr, variables, args...)
+}
+
+// startRole is startServer for a role.
+func startRole(role, dir, stderr string, variables []string, args ...string) (*serverProcess, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -67,7 +73,7 @@ func startServer(dir, stderr string, variables []string, args ...string) (*serve
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(exe, append([]string{"serve"}, args...)...)
+	cmd := exec.Command(exe, append([]string{role}, args...)...)
 	cmd.Args[0] = "impart"
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, append([]string{"HOME=" + dir}, variables...), log
 	out, err := cmd.StdoutPipe()
@@ -86,7 +92,7 @@ func startServer(dir, stderr string, variables []string, args ...string) (*serve
 		p.kill()
 		return nil, fmt.Errorf("no ready line but %q (%w, %w); it says:\n%s", line, err, cmd.Wait(), p.log())
 	}
-	p.url = url
+	p.url, p.hop, _ = strings.Cut(url, " grpc://")
 	return p, nil
 }
 

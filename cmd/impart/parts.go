@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/api"
 	"github.com/impart-im/impart/internal/auth"
 	"github.com/impart-im/impart/internal/bus"
@@ -23,6 +24,7 @@ import (
 	"github.com/impart-im/impart/internal/gateway"
 	"github.com/impart-im/impart/internal/logic"
 	"github.com/impart-im/impart/internal/redis"
+	"github.com/impart-im/impart/internal/rpc"
 	"github.com/impart-im/impart/internal/store"
 	"github.com/impart-im/impart/internal/store/sqlstore"
 	"github.com/impart-im/impart/web"
@@ -34,8 +36,10 @@ type parts struct {
 	redis    *redis.Client // nil without one
 	bus      bus.Bus
 	verifier *auth.Verifier
-	logic    *logic.Service
-	gateway  *gateway.Gateway
+	rules    rules
+	gateway  *gateway.Gateway // nil at a logic node
+	rpc      *rpc.Server      // only at a logic node
+	client   *rpc.Client      // only at a gateway of its own
 	handler  http.Handler
 
 	// origin is this process among those of one store, for as long as it runs. The
@@ -50,9 +54,16 @@ type parts struct {
 	closers     []func() error // in the order of making; closed from the end
 }
 
-// newParts makes every part. On an error it closes what it had made.
+// rules are the two ports: of this process, or of logic nodes.
+type rules interface {
+	impart.Logic
+	impart.Admin
+}
+
+// newParts makes every part of the process's role. On an error it closes what it had
+// made.
 func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *parts, err error) {
-	p := &parts{origin: randomName(), replication: c.Replication, shared: onPostgres(c.Store)}
+	p := &parts{origin: randomName(), replication: c.Replication, shared: c.role == roleGateway || onPostgres(c.Store)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -60,7 +71,12 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 	}()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if err := p.openStore(ctx, c, log); err != nil {
+	if c.role == roleGateway {
+		err = p.openClient(c, log, registry)
+	} else {
+		err = p.openStore(ctx, c, log)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := p.openRedis(ctx, c, log, registry); err != nil {
@@ -69,26 +85,51 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 	if err := p.openBus(ctx, c, log, registry); err != nil {
 		return nil, err
 	}
-	p.watch(log, registry)
-	authConfig, err := c.Auth.verifierConfig(log)
+	if c.role != roleGateway {
+		if err := p.openRules(c, log, registry); err != nil {
+			return nil, err
+		}
+	}
+	if c.role == roleLogic {
+		err = p.openServer(c, log, registry)
+	} else {
+		err = p.openEdge(ctx, c, log, registry, conns)
+	}
 	if err != nil {
 		return nil, err
 	}
+	return p, nil
+}
+
+// openRules starts the rules on the store and the bus.
+func (p *parts) openRules(c *config, log *slog.Logger, registry *prometheus.Registry) error {
+	p.watch(log, registry)
+	service, err := logic.New(c.logicConfig(p, log, registry))
+	if err != nil {
+		return err
+	}
+	p.rules = service
+	p.closers = append(p.closers, service.Close)
+	return nil
+}
+
+// openEdge starts what clients reach.
+func (p *parts) openEdge(ctx context.Context, c *config, log *slog.Logger, registry *prometheus.Registry, conns int) error {
+	authConfig, err := c.Auth.verifierConfig(log)
+	if err != nil {
+		return err
+	}
 	if p.verifier, err = auth.New(ctx, authConfig); err != nil {
-		return nil, err
+		return err
 	}
 	p.closers = append(p.closers, func() error { p.verifier.Close(); return nil })
-	if p.logic, err = logic.New(c.logicConfig(p, log, registry)); err != nil {
-		return nil, err
-	}
-	p.closers = append(p.closers, p.logic.Close)
 	settings := c.gatewayConfig(p, log, registry, conns)
 	if p.gateway, err = judged(ctx, log, func() (*gateway.Gateway, error) { return gateway.New(settings) }); err != nil {
-		return nil, err
+		return err
 	}
 	p.closers = append(p.closers, p.gateway.Close)
 	p.handler = api.New(c.apiConfig(p, log, registry))
-	return p, nil
+	return nil
 }
 
 // openStore opens the store and refuses one that cannot keep its word.
@@ -140,8 +181,10 @@ func (p *parts) openBus(ctx context.Context, c *config, log *slog.Logger, regist
 		p.closers = append(p.closers, p.bus.Close)
 		return nil
 	}
-	if err := sameDatabase(ctx, c); errors.Is(err, errElsewhere) {
-		return usageError{err}
+	if c.role != roleGateway {
+		if err := sameDatabase(ctx, c); errors.Is(err, errElsewhere) {
+			return usageError{err}
+		}
 	}
 	cfg := pgbus.Config{DSN: c.listenStore(), Origin: p.origin, WakesInStore: true, Log: log, Metrics: registry}
 	err := awaiting(ctx, log, cfg.DSN, func(ctx context.Context) error {
@@ -216,7 +259,7 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 
 func (c *config) gatewayConfig(p *parts, log *slog.Logger, registry prometheus.Registerer, conns int) gateway.Config {
 	return gateway.Config{
-		Logic: p.logic, Bus: p.bus, Pending: p.openPending(c, log, registry),
+		Logic: p.rules, Bus: p.bus, Pending: p.openPending(c, log, registry),
 		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(), Shared: p.shared,
 		MaxBody: c.MaxBody, MaxInflight: c.MaxInflight, MaxConns: conns,
 		Sweep: c.Sweep, Ladder: c.Retry, Heartbeat: c.Heartbeat,
@@ -235,7 +278,7 @@ func (c *config) allow(r *http.Request) bool {
 
 func (c *config) apiConfig(p *parts, log *slog.Logger, registry *prometheus.Registry) api.Config {
 	return api.Config{
-		Logic: p.logic, Admin: p.logic, Auth: p.verifier,
+		Logic: p.rules, Admin: p.rules, Auth: p.verifier,
 		AdminToken: c.AdminToken, AdminOpen: c.AdminToken == "" && c.Auth.devLogin() && loopback(c.Listen),
 		Gateway: p.gateway, Web: web.Handler(), Ready: p.ready,
 		Gatherer: registry, Registerer: registry,
@@ -245,18 +288,23 @@ func (c *config) apiConfig(p *parts, log *slog.Logger, registry *prometheus.Regi
 
 // ready says how each part is. Its details are public.
 func (p *parts) ready(ctx context.Context) []api.Check {
-	checks := []api.Check{
-		check("server", p.drainingError(), "shutting down"),
-		p.storeCheck(ctx),
-		p.durabilityCheck(),
-		p.busCheck(),
-		check("gateway", p.gateway.Health(), "takes no connections"),
-		check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"),
+	checks := []api.Check{check("server", p.drainingError(), "shutting down")}
+	if p.store != nil {
+		checks = append(checks, p.storeCheck(ctx), p.durabilityCheck())
+	}
+	if p.client != nil {
+		checks = append(checks, p.nodesCheck())
+	}
+	checks = append(checks, p.busCheck())
+	if p.gateway != nil {
+		checks = append(checks,
+			check("gateway", p.gateway.Health(), "takes no connections"),
+			check("auth", p.verifier.Ready(), "the keys of tokens cannot be fetched"))
 	}
 	if p.redis != nil {
 		checks = append(checks, p.redisCheck())
 	}
-	if p.shared {
+	if p.store != nil && p.shared {
 		checks = append(checks, p.clockCheck(), p.historyCheck(ctx))
 	}
 	return checks

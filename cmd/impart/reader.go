@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart/internal/pending"
+	"github.com/impart-im/impart/internal/rpc"
 )
 
 // reader reads the text of one setting into its field of the config.
@@ -143,6 +144,13 @@ func checkOrigin(s string) error {
 		return errWrong
 	}
 	return nil
+}
+
+// logicNodes reads addresses of logic nodes.
+func logicNodes(field *[]string) reader {
+	r := list(field, rpc.CheckTarget)
+	r.want = "HOST:PORT by comma, or dns:///NAME:PORT"
+	return r
 }
 
 func choice(field *string, options ...string) reader {

@@ -92,6 +92,8 @@ func newRoot(env streams) (root *cobra.Command, started *bool) {
 	root.SetHelpCommand(&cobra.Command{Use: "help", Hidden: true, RunE: helpFor})
 	root.AddCommand(
 		grouped(groupServer, serveCommand(env)),
+		grouped(groupServer, gatewayCommand(env)),
+		grouped(groupServer, logicCommand(env)),
 		grouped(groupServer, configCommand(env)),
 		grouped(groupServer, doctorCommand(env)),
 		grouped(groupOperator, adminCommand(env)),

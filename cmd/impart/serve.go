@@ -42,19 +42,19 @@ func serveCommand(env streams) *cobra.Command {
 			"# for real: tokens signed with a secret, TLS ended by a proxy in front\nIM_AUTH_HMAC_SECRET=… IM_ADMIN_TOKEN=… impart serve --listen :8080 --allow-plaintext\n\n" +
 			"# with a file of settings\nimpart serve --config impart.yaml",
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, env, false) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd, env, roleServe, false) },
 	}
-	addSettings(cmd)
+	addSettingsOf(cmd, roleServe)
 	return cmd
 }
 
 // runServe is the command; naive is what `impart bench` compares with.
-func runServe(cmd *cobra.Command, env streams, naive bool) error {
+func runServe(cmd *cobra.Command, env streams, as role, naive bool) error {
 	// Before anything is opened: a signal during the start is not lost.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	l, err := load(cmd, env)
+	l, err := loadAs(cmd, env, as)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,12 @@ func runServe(cmd *cobra.Command, env streams, naive bool) error {
 func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal) error {
 	c := l.config
 	c.GatewayID = c.gatewayID() // one name from here on
-	log := newLogger(c, env.stderr).With("gateway", c.gatewayID())
+	log := newLogger(c, env.stderr).With(c.logKey(), c.gatewayID())
 	for _, name := range l.unknown {
 		log.Warn(unknownNote(name))
+	}
+	for _, name := range l.unused() {
+		log.Warn("a setting has no effect on this role", "setting", name, "role", string(c.role))
 	}
 	if err := fault.Set(c.Fault); err != nil {
 		return usageError{err}
@@ -81,30 +84,30 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 	if err != nil {
 		return err
 	}
-	ln, err := listen(c.Listen)
+	ln, hop, err := listeners(c)
 	if err != nil {
 		return err
 	}
 	warnOfDisk(c, log)
 	p, err := startParts(ctx, c, log, gatewayConns, signals)
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		return errors.Join(err, ln.Close(), hop.Close())
 	}
 	if p == nil {
 		log.Info("stopped before it was ready")
-		return ln.Close()
+		return errors.Join(ln.Close(), hop.Close())
 	}
 	s := &server{parts: p, log: log, http: newHTTPServer(p.handler, httpConns, log), secure: secure != nil}
 	s.http.TLSConfig = secure
 	if c.Pprof != "" {
 		if s.profiles, err = profiles(c.Pprof, log); err != nil {
-			return errors.Join(err, ln.Close(), p.close())
+			return errors.Join(err, ln.Close(), hop.Close(), p.close())
 		}
 	}
-	s.start(ln)
+	s.start(ln, hop)
 	banner(c, s.url(ln), env)
-	log.Info("serving", "pid", os.Getpid(), "address", s.url(ln), "store", shownStore(c.Store), "version", buildInfo().String(), "connections", gatewayConns)
-	fmt.Fprintf(env.stdout, "ready %s\n", s.url(ln))
+	log.Info("serving", append([]any{"pid", os.Getpid(), "address", s.url(ln), "version", buildInfo().String()}, c.told(gatewayConns)...)...)
+	fmt.Fprintf(env.stdout, "ready %s%s\n", s.url(ln), hop)
 	stop := make(chan struct{})
 	var trimming sync.WaitGroup
 	trimming.Go(func() { trim(stop) })
@@ -147,7 +150,7 @@ func startParts(ctx context.Context, c *config, log *slog.Logger, conns int, sig
 
 // banner tells a newcomer where to look, and everybody what the dev login is.
 func banner(c *config, url string, env streams) {
-	if !c.Auth.devLogin() {
+	if !c.Auth.devLogin() || c.role == roleLogic {
 		return
 	}
 	fmt.Fprintf(env.stderr, "\n  Impart is up. Open %s in a browser: two demo users are waiting to chat.\n"+
@@ -159,7 +162,7 @@ func banner(c *config, url string, env streams) {
 // warnOfDisk says what the doctor says of a store in memory or on a network. It
 // refuses nothing: for a try, and for tests, such a store is good enough.
 func warnOfDisk(c *config, log *slog.Logger) {
-	if onPostgres(c.Store) {
+	if onPostgres(c.Store) || c.role == roleGateway {
 		return // its disk is elsewhere
 	}
 	d, err := diskOf(existing(filepath.Dir(storePath(c.Store))))
@@ -198,10 +201,15 @@ type server struct {
 	secure   bool         // TLS; net/http itself sets http.TLSConfig in any case
 	profiles *http.Server // nil without IM_PPROF
 	served   chan error   // gets what ended http.Serve
+	hopped   chan error   // gets what ended serving gateways; nil unless this is a logic node
 }
 
-func (s *server) start(ln net.Listener) {
+func (s *server) start(ln net.Listener, hop hopListener) {
 	s.served = make(chan error, 1)
+	if s.rpc != nil {
+		s.hopped = make(chan error, 1)
+		go func() { s.hopped <- s.rpc.Serve(hop.Listener) }()
+	}
 	go func() {
 		if s.secure {
 			s.served <- s.http.ServeTLS(ln, "", "")
@@ -227,6 +235,8 @@ func (s *server) wait(signals <-chan os.Signal) error {
 		s.log.Info("stopping", "signal", got.String())
 	case err := <-s.served:
 		return errors.Join(fmt.Errorf("the listener failed: %w", err), s.close())
+	case err := <-s.hopped:
+		return errors.Join(fmt.Errorf("the listener for gateways failed: %w", err), s.close())
 	}
 	// That the process ends rests on nothing that could itself hang.
 	late := time.AfterFunc(exitTime, func() { os.Exit(exitFailed) })
@@ -255,8 +265,13 @@ func (s *server) stop() error {
 	defer cancel()
 	requests := make(chan error, 1)
 	go func() { requests <- s.http.Shutdown(ctx) }()
-	if err := s.gateway.Drain(ctx); err != nil {
-		s.log.Warn("not every client was said goodbye to", "error", err)
+	if s.gateway != nil {
+		if err := s.gateway.Drain(ctx); err != nil {
+			s.log.Warn("not every client was said goodbye to", "error", err)
+		}
+	}
+	if s.rpc != nil {
+		s.rpc.Drain(ctx)
 	}
 	if err := <-requests; err != nil {
 		s.log.Warn("requests were cut", "error", err)

@@ -26,8 +26,13 @@ import (
 // launch starts a server for one test; it is killed at the end if it still runs.
 func launch(t *testing.T, variables []string, args ...string) *serverProcess {
 	t.Helper()
+	return launchRole(t, "serve", variables, args...)
+}
+
+func launchRole(t *testing.T, role string, variables []string, args ...string) *serverProcess {
+	t.Helper()
 	dir := t.TempDir()
-	p, err := startServer(dir, filepath.Join(dir, "server.err"), variables, args...)
+	p, err := startRole(role, dir, filepath.Join(dir, "server.err"), variables, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

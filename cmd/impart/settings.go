@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -33,7 +34,19 @@ const configVariable = "IM_CONFIG"
 
 // settings is the table, bound to c. The order is the one people read it in.
 func settings(c *config) []setting {
-	return append(append(listening(c), keeping(c)...), append(limits(c), delivering(c)...)...)
+	return slices.Concat(listening(c), between(c), keeping(c), limits(c), delivering(c))
+}
+
+// between are the settings of the hop between impart gateway and impart logic.
+func between(c *config) []setting {
+	return []setting{
+		{"IM_LOGIC", "", logicNodes(&c.Logic), "addresses of the logic nodes, for impart gateway: host:port by comma, or dns:///name:port for all that a name leads to", false},
+		{"IM_LOGIC_LISTEN", "127.0.0.1:9090", address(&c.LogicListen), "address where impart logic serves gateways (gRPC); port 0 picks a free one", false},
+		{"IM_LOGIC_TLS_CERT", "", text(&c.LogicCert, "path of a PEM file"), "certificate chain that this process shows to the other role; read again when the file changes", false},
+		{"IM_LOGIC_TLS_KEY", "", text(&c.LogicKey, "path of a PEM file"), "private key of that certificate", false},
+		{"IM_LOGIC_TLS_CA", "", text(&c.LogicCA, "path of a PEM file"), "certificates of the authorities that the other role's certificate must come from", false},
+		{"IM_LOGIC_TLS_NAME", "", text(&c.LogicName, "a host name"), "name that the certificate of every logic node is for, where it is not the host of its address", false},
+	}
 }
 
 func listening(c *config) []setting {

@@ -20,9 +20,12 @@ const minAdminToken = 16
 func (c *config) validate() []error {
 	var faults []error
 	add := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	c.validateStore(add)
+	if c.role != roleGateway {
+		c.validateStore(add)
+	}
 	c.validateRedis(add)
 	c.validateListening(add)
+	c.validateHop(add)
 	c.validateAuth(add)
 	if err := fault.Check(c.Fault); err != nil {
 		add("IM_FAULT (--fault): %w", err)
@@ -88,7 +91,7 @@ func (c *config) validateListening(add func(string, ...any)) {
 	if loopback(c.Listen) {
 		return
 	}
-	if c.Auth.devLogin() {
+	if c.Auth.devLogin() && c.role != roleLogic {
 		add("IM_LISTEN (--listen): %q should be on loopback, such as 127.0.0.1:8080, while anybody may sign in as anybody; "+
 			"set IM_AUTH_HMAC_SECRET, IM_AUTH_PUBLIC_KEY or IM_AUTH_JWKS_URL to listen elsewhere", c.Listen)
 		return

@@ -33,6 +33,10 @@ type Config struct {
 	Gateway http.Handler // GET /v1/ws; nil: 404
 	Web     http.Handler // every path that is not the API's; nil: 404
 
+	// HealthOnly leaves out everything but health and metrics: then Logic, Admin and
+	// Auth may be nil.
+	HealthOnly bool
+
 	// Ready says how the parts are; nil: always ready. It is called at each
 	// /readyz, and its details are public: no address, credential or driver error.
 	Ready func(ctx context.Context) []Check
@@ -67,7 +71,7 @@ const (
 // New makes the handler of every HTTP path. It panics when Logic, Admin or Auth
 // is missing: no configuration of an operator can cause that.
 func New(config Config) http.Handler {
-	if config.Logic == nil || config.Admin == nil || config.Auth == nil {
+	if !config.HealthOnly && (config.Logic == nil || config.Admin == nil || config.Auth == nil) {
 		panic("api: Logic, Admin and Auth are needed")
 	}
 	if config.Log == nil {

@@ -33,7 +33,7 @@ func secure(w http.ResponseWriter, r *http.Request) {
 // false) may be looked at from anywhere; in dev login even they only under a
 // loopback name.
 func (s *server) guard(r *http.Request, own bool) error {
-	if s.Auth.Dev() && !auth.LoopbackHost(r) {
+	if s.Auth != nil && s.Auth.Dev() && !auth.LoopbackHost(r) {
 		return refuse(http.StatusForbidden, impart.BadFrame,
 			"in dev login this server answers only as localhost, 127.0.0.1 or [::1]; set up a token key to serve other names")
 	}

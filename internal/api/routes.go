@@ -2,14 +2,29 @@ package api
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/impart-im/impart"
 )
 
 // routes is every operation of this package, in the order of the document.
 func (s *server) routes() []*route {
+	if s.HealthOnly {
+		return healthRoutes()
+	}
 	document := s.openAPI
-	return append(append(messageRoutes(), adminRoutes()...), []*route{
+	return slices.Concat(messageRoutes(), adminRoutes(), healthRoutes(), []*route{
+		{http.MethodGet, "/openapi.json", public, document(jsonDocument), doc{
+			id: "openapi-json", tag: "health", summary: "This document", reply: Object{}, codes: publicCodes,
+		}},
+		{http.MethodGet, "/openapi.yaml", public, document(yamlDocument), doc{
+			id: "openapi-yaml", tag: "health", summary: "This document as YAML", text: true, codes: publicCodes,
+		}},
+	})
+}
+
+func healthRoutes() []*route {
+	return []*route{
 		{http.MethodGet, "/livez", public, (*server).livez, doc{
 			id: "livez", tag: "health", summary: "Whether the process answers", text: true, codes: publicCodes,
 		}},
@@ -21,13 +36,7 @@ func (s *server) routes() []*route {
 		{http.MethodGet, "/metrics", public, (*server).showMetrics, doc{
 			id: "metrics", tag: "health", summary: "Metrics in Prometheus form", text: true, codes: publicCodes,
 		}},
-		{http.MethodGet, "/openapi.json", public, document(jsonDocument), doc{
-			id: "openapi-json", tag: "health", summary: "This document", reply: Object{}, codes: publicCodes,
-		}},
-		{http.MethodGet, "/openapi.yaml", public, document(yamlDocument), doc{
-			id: "openapi-yaml", tag: "health", summary: "This document as YAML", text: true, codes: publicCodes,
-		}},
-	}...)
+	}
 }
 
 // Codes that every request of a kind can meet.

@@ -134,11 +134,43 @@ func (c *Client) Health() error {
 	return c.whyNone()
 }
 
-// Nodes counts the nodes that take calls, and all that are known.
-func (c *Client) Nodes() (ready, all int) {
+// Trouble says what is wrong with the nodes that are not connected; nil: nothing.
+func (c *Client) Trouble() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.ready), len(c.nodes)
+	return c.trouble()
+}
+
+// trouble is Trouble. c.mu is held.
+func (c *Client) trouble() error {
+	var parts []string
+	for _, n := range c.nodes {
+		if n.session == nil {
+			parts = append(parts, n.addr+": "+plainly(n.err))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	slices.Sort(parts)
+	return errors.New(strings.Join(parts, "; "))
+}
+
+// Nodes counts the nodes that serve, those that answer and cannot reach their store,
+// and all that are known.
+func (c *Client) Nodes() (fit, unfit, all int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.nodes {
+		switch {
+		case n.session == nil:
+		case n.session.state == impartpb.State_STATE_SERVING:
+			fit++
+		case n.session.state == impartpb.State_STATE_UNFIT:
+			unfit++
+		}
+	}
+	return fit, unfit, len(c.nodes)
 }
 
 // whyNone says what is wrong with each node. c.mu is held.
@@ -146,12 +178,10 @@ func (c *Client) whyNone() error {
 	if len(c.nodes) == 0 {
 		return errors.New("no address of a logic node is known: does the name resolve?")
 	}
-	var parts []string
-	for _, n := range c.nodes {
-		parts = append(parts, n.addr+": "+plainly(n.err))
+	if err := c.trouble(); err != nil {
+		return err
 	}
-	slices.Sort(parts)
-	return errors.New(strings.Join(parts, "; "))
+	return errDraining
 }
 
 // options are how a node is dialled, whose certificate must be for host.

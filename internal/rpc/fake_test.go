@@ -11,9 +11,9 @@ import (
 type fake struct {
 	mu      sync.Mutex
 	asked   []any
-	answers []any                                                 // results of the next call, in order; the last is its error
-	hold    func(ctx context.Context)                             // before every answer
-	send    func(context.Context, []impart.Send) []impart.Sent    // instead of answers
+	answers []any                                                // results of the next call, in order; the last is its error
+	hold    func(ctx context.Context)                            // before every answer
+	send    func(context.Context, []impart.Send) []impart.Sent   // instead of answers
 	members func(impart.ConvID, int64) (*impart.Audience, error) // instead of answers
 	epoch   impart.Epoch
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -43,9 +42,8 @@ type running struct {
 	ln     *pipes
 	served chan error
 
-	mu     sync.Mutex
-	conns  []net.Conn
-	frozen bool
+	mu    sync.Mutex // guards the rest
+	conns []net.Conn
 }
 
 func newNetwork(t testing.TB) *network { return &network{t: t, nodes: map[string]*running{}} }
@@ -146,10 +144,3 @@ func (p *pipes) Close() error {
 }
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "node", Net: "pipe"} }
-
-// soon bounds a wait of a test.
-func soon(t testing.TB, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
