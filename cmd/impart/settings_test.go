@@ -31,6 +31,7 @@ var samples = map[string]struct{ right, wrong string }{
 	"IM_LOGIC_TLS_KEY":           {"node.key", ""},
 	"IM_LOGIC_TLS_CA":            {"ca.pem", ""},
 	"IM_LOGIC_TLS_NAME":          {"logic.example", ""},
+	"IM_REDIS":                   {"redis://:secret@127.0.0.1:6379", ""},
 	"IM_STORE":                   {"sqlite:elsewhere/x.db", ""},
 	"IM_LISTEN_STORE":            {"postgres://im@db/im", ""},
 	"IM_BUS":                     {"postgres", "redis"},
