@@ -90,12 +90,14 @@ test-go: ## unit and component tests, with the race detector
 # database; those of faults have their own for several nodes.
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, several nodes, the page in a browser
 	@scripts/find-postgres.sh >/dev/null
+	@scripts/find-pgbouncer.sh >/dev/null
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
 	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
 	$(NODES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
 
 test-nodes: ## every story of the black box on PostgreSQL, those of the shared server on two nodes
 	@scripts/find-postgres.sh >/dev/null
+	@scripts/find-pgbouncer.sh >/dev/null
 	$(NODES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
