@@ -131,8 +131,9 @@ bench: ## the benchmarks; BENCH narrows them
 random: ## long random-schedule test: RUNS runs from SEED
 	RANDOM_RUNS=$(RUNS) RANDOM_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSchedules$$' ./test/random
 
-docs: ## write the settings table of docs/operations.md and the example of docs/capacity.md anew
-	$(GO) test ./cmd/impart -run '^(TestOperationsTable|TestCapacityExample)$$' -update
+docs: ## write what is made from the code anew: the settings table, the capacity example, alert rules and dashboard (needs PostgreSQL)
+	$(GO) test ./cmd/impart -run '^(TestOperationsTable|TestCapacityExample|TestMetricsList)$$' -update
+	$(GO) test ./cmd/impart -run '^TestWatchingIsWrittenAnew$$' -update
 
 ci: ## what .ci/run does, in this folder
 	.ci/run

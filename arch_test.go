@@ -69,8 +69,9 @@ var mayImport = map[string][]string{
 		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/postgres", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/redis", "internal/rpc", "internal/store", "internal/store/sqlstore", "web",
 	},
-	"docs":  {}, // nothing but tests of the pages
-	"model": {}, // runs spin, and shares nothing with what it is a model of
+	"deploy/monitoring": {}, // writes rules and dashboard from a list
+	"docs":              {}, // nothing but tests of the pages
+	"model":             {}, // runs spin, and shares nothing with what it is a model of
 	// What tests the binary from outside shares no code with it, only what breaks
 	// the machine around it; benchmarks measure the parts in-process too.
 	"test": {"internal/lab/link", "internal/lab/postgres"},
@@ -94,7 +95,7 @@ var testsMayImport = map[string][]string{
 	"internal/store/memstore":         {"internal/conformance"},
 	"internal/bus":                    {"internal/conformance"},
 	"internal/bus/pgbus":              {"internal/conformance", "internal/lab/link", "internal/lab/postgres"},
-	"cmd/impart":                      {"internal/lab/redis"},
+	"cmd/impart":                      {"internal/lab/redis", "deploy/monitoring"},
 	"internal/pending":                {"internal/conformance"},
 	"internal/redis":                  {"internal/conformance", "internal/lab/link", "internal/lab/redis"},
 	"internal/logic":                  {"internal/store/memstore", "internal/store/sqlstore"},

@@ -51,7 +51,8 @@ type parts struct {
 	settings    atomic.Pointer[[]store.Setting] // what durability rests on, as last read
 	offset      atomic.Int64                    // of this machine's clock from the store's, in ms
 	draining    atomic.Bool
-	closers     []func() error // in the order of making; closed from the end
+	metrics     *prometheus.Registry // all of this process
+	closers     []func() error       // in the order of making; closed from the end
 }
 
 // rules are the two ports: of this process, or of logic nodes.
@@ -70,6 +71,7 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 		}
 	}()
 	registry := prometheus.NewRegistry()
+	p.metrics = registry
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if c.role == roleGateway {
 		err = p.openClient(c, log, registry)

@@ -51,6 +51,8 @@ func newMetrics(registerer prometheus.Registerer, g *Gateway) *metrics {
 		m.sweepSeconds, m.hints, m.byes, m.errors, m.deliverFailed,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_connections", Help: "Open WebSocket connections."},
 			func() float64 { return float64(g.Connections()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_connections_limit", Help: "WebSocket connections that are taken at most; further ones are refused with 503."},
+			func() float64 { return float64(g.cfg.MaxConns) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_pending_flows", Help: "Flows that owe an acknowledgement."},
 			func() float64 {
 				n, _ := g.cfg.Pending.Len(g.ctx)
