@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"internal/lab/process":    {},
 	"internal/lab/postgres":   {"internal/lab/process"},
 	"internal/lab/redis":      {"internal/lab/process"},
+	"internal/lab/mysql":      {"internal/lab/process"},
 	"web":                     {},
 	// The lab sees servers only from outside: frames, rows, metrics and exit codes.
 	"internal/lab/app":    {".", "client"},
@@ -91,7 +92,7 @@ var testsMayImport = map[string][]string{
 	"internal/chat":                   {"internal/lab/world"},
 	"internal/store":                  {"wire"},
 	"internal/lab/campaign/processes": {"internal/lab"},
-	"internal/store/sqlstore":         {"internal/conformance", "internal/lab/link", "internal/lab/postgres"},
+	"internal/store/sqlstore":         {"internal/conformance", "internal/lab/link", "internal/lab/mysql", "internal/lab/postgres"},
 	"internal/store/memstore":         {"internal/conformance"},
 	"internal/bus":                    {"internal/conformance"},
 	"internal/bus/pgbus":              {"internal/conformance", "internal/lab/link", "internal/lab/postgres"},
@@ -108,12 +109,13 @@ var testsMayImport = map[string][]string{
 // owners are packages from elsewhere that only one part of ours may touch. A
 // prefix stands for everything under it; tests under test/ may use them all.
 var owners = map[string][]string{
-	"database/sql":               {"internal/store/sqlstore", "client", "internal/lab/rows", "internal/lab/crashfs", "internal/lab/campaign"}, // the lab judges and tries files itself
+	"database/sql":               {"internal/store/sqlstore", "client", "internal/lab/rows", "internal/lab/crashfs", "internal/lab/campaign", "internal/lab/mysql"}, // the lab judges and tries files itself
 	"github.com/hanwen/":         {"internal/lab/crashfs"},
 	"modernc.org/":               {"internal/store/sqlstore", "internal/lab/crashfs", "client", "internal/lab/campaign", "internal/lab/rows"},
 	"github.com/pressly/goose":   {"internal/store/sqlstore"},
 	"github.com/jackc/pgx":       {"internal/store/sqlstore", "internal/bus/pgbus", "internal/lab/postgres", "internal/lab/rows"},
 	"github.com/redis/":          {"internal/redis"},
+	"github.com/go-sql-driver/":  {"internal/store/sqlstore", "internal/lab/mysql", "internal/lab/rows"},
 	"github.com/gobwas/":         {"internal/gateway", "internal/bench", "internal/lab/world"},
 	"github.com/HdrHistogram/":   {"internal/bench"},
 	"github.com/golang-jwt/":     {"internal/auth"},

@@ -22,8 +22,8 @@ type history struct {
 // its back: by a standby, by a backup, by an old primary that comes back. Nothing is
 // written to one that is another than was accepted (D18).
 //
-// An incarnation is named "system/timeline" after what the server says of itself,
-// with the number of the judgement after it where a backup was put back that kept
+// An incarnation is named "system/timeline" after what the server says of itself
+// (the timeline is 0 where servers have none), with the number of the judgement after it where a backup was put back that kept
 // both. What was accepted stands in the row of meta, with that number, which rises:
 // a node that finds a higher one there learns that another node has judged.
 type identity struct {
@@ -108,7 +108,7 @@ func (d *identity) still(was accepted, server string, end int64, row history) er
 // where an answer is older than what is known by now, and for a server that is an
 // older primary: the newer one may be back at any moment.
 func (d *identity) compare(was accepted, server string, end int64, row history) (*store.Halt, error) {
-	if err := d.outdated(server); err != nil {
+	if err := d.outdated(server, row); err != nil {
 		return nil, err
 	}
 	system, timeline := timelineOf(server)
@@ -136,20 +136,34 @@ func (d *identity) compare(was accepted, server string, end int64, row history) 
 }
 
 // older is an error for a server that is an older primary.
-func (d *identity) older(server string) error {
+func (d *identity) older(server string, row history) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.outdated(server)
+	return d.outdated(server, row)
 }
 
-// outdated is older, under mu.
-func (d *identity) outdated(server string) error {
+// outdated is older, under mu. Timelines tell by themselves which of two servers is the
+// newer one. Where a server's name tells nothing, it is an older one if another was
+// accepted since it was itself, or was met since and waits for its judgement.
+func (d *identity) outdated(server string, row history) error {
 	system, timeline := timelineOf(server)
-	if own, _ := timelineOf(d.has.incarnation); system != own || timeline >= d.newest {
-		return nil
+	switch own, _ := timelineOf(d.has.incarnation); {
+	case system == own && timeline < d.newest:
+		return impart.Errorf(impart.Unavailable,
+			"the server is on timeline %d, and timeline %d of it was met: an older primary is not gone back to", timeline, d.newest)
+	case system != own && physical(row.incarnation) == server && row.judged < d.has.judged:
+		return impart.Errorf(impart.Unavailable, "the server is %s, and %s was accepted since: an older primary is not gone back to", server, d.has.incarnation)
+	case system == own && d.halt != nil && !strings.HasPrefix(d.halt.Now.Incarnation, own+"/"):
+		return impart.Errorf(impart.Unavailable, "the server is %s, and %s was met since: an older primary is not gone back to", server, d.halt.Now.Incarnation)
 	}
-	return impart.Errorf(impart.Unavailable,
-		"the server is on timeline %d, and timeline %d of it was met: an older primary is not gone back to", timeline, d.newest)
+	return nil
+}
+
+// isOn reports whether a server is the one that was accepted.
+func (d *identity) isOn(server string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return physical(d.has.incarnation) == server
 }
 
 // open is the first meeting: what stands in the row is taken for what was accepted.

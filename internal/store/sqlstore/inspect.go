@@ -42,8 +42,11 @@ func Inspect(ctx context.Context, dsn string) (found Inspection, err error) {
 	if isPostgres(kind) {
 		return inspectPostgres(ctx, dsn)
 	}
+	if isMySQL(kind) {
+		return inspectMySQL(ctx, dsn)
+	}
 	if kind != "sqlite" || path == "" {
-		return found, fmt.Errorf("store %q: this binary knows sqlite:PATH, as in sqlite:impart-data/impart.db, and postgres://ROLE@HOST/DATABASE", redact(dsn))
+		return found, unknownStore(dsn)
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return found, err

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
@@ -14,5 +15,5 @@ func TestMain(m *testing.M) {
 		killChild(dir)
 		return
 	}
-	goleak.VerifyTestMain(postgres.Tests(m))
+	goleak.VerifyTestMain(postgres.Tests(mysql.Tests(m)))
 }

@@ -13,7 +13,7 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-var gooseDialects = map[string]goose.Dialect{"sqlite": goose.DialectSQLite3, "postgres": goose.DialectPostgres}
+var gooseDialects = map[string]goose.Dialect{"sqlite": goose.DialectSQLite3, "postgres": goose.DialectPostgres, "mysql": goose.DialectMySQL}
 
 // migrate brings the schema up to what this binary knows. It never goes back: a
 // newer schema is refused, because older code would break what newer code wrote.

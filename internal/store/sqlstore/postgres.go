@@ -19,8 +19,6 @@ const (
 	// pgConns is how many connections a store has unless the DSN says pool_max_conns:
 	// half of them for reads. On a small machine more made everything slower.
 	pgConns = 16
-	// pgPatience is how long a write is tried for.
-	pgPatience = 15 * time.Second
 	// lockTimeout bounds the wait for a row that another node's transaction holds, and
 	// idleTimeout how long a node that froze in a transaction, or was cut off in it, holds
 	// its own: long for a node that is only busy, and short for those who wait meanwhile.

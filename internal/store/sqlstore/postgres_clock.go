@@ -8,7 +8,7 @@ import (
 	"github.com/impart-im/impart"
 )
 
-// windows are what [pgEngine.window] remembers of the last time.
+// windows are what an engine's window remembers of the last time.
 type windows struct {
 	mu   sync.Mutex
 	now  impart.Millis // what it said
@@ -50,15 +50,20 @@ func (p *pgEngine) window(ctx context.Context, since impart.Millis) (now, from i
 	if err != nil {
 		return 0, 0, err
 	}
-	w := &p.windows
+	return now, p.windows.from(since, now, clock, began), nil
+}
+
+// from is since, moved back as far as the clock was set back since the last time. The
+// clock was read after began, and now is what is said to be now.
+func (w *windows) from(since, now, clock impart.Millis, began time.Time) impart.Millis {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	from = since
+	from := since
 	if passed := impart.Millis(began.Sub(w.at).Milliseconds()); since != 0 && w.read != 0 && clock < w.read+passed-clockStep {
 		from = max(min(since, clock-passed-max(w.now-since, 0)-clockStep), 1)
 	}
 	w.now, w.read, w.at = now, clock, began
-	return now, from, nil
+	return from
 }
 
 // clockStep is by how many milliseconds two clocks may differ that nobody has set.

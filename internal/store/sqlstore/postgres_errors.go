@@ -5,7 +5,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
 )
 
@@ -26,15 +25,6 @@ const (
 	codeLock          = "55P03"
 	codeCanceled      = "57014"
 	codeShutdown      = "57P01"
-)
-
-// fate is what became of a transaction that returned an error.
-type fate int
-
-const (
-	failed  fate = iota // it was rolled back, and would be again
-	passing             // it was rolled back, or never began, for a reason that passes
-	unknown             // nobody knows
 )
 
 // fateOf tells what became of a transaction. asked says that its COMMIT had been
@@ -81,12 +71,6 @@ func breaks(err error) bool {
 	return e.SeverityUnlocalized != "ERROR" || e.Code == codeReadOnly || e.Code == codeNoStatement || e.Code == codeStalePlan
 }
 
-// errAgain asks for the transaction to be done again: what it goes by has changed.
-var errAgain = errors.New("another node was first")
-
-// errHook marks what a test put in a transaction's way.
-var errHook = errors.New("hook")
-
 // asRefusal turns an error about a text that the database cannot hold into the
 // refusal that it is.
 func asRefusal(err error) error {
@@ -95,10 +79,6 @@ func asRefusal(err error) error {
 		return unstorable()
 	}
 	return err
-}
-
-func unstorable() error {
-	return impart.Errorf(impart.BadFrame, "it contains a text that cannot be stored: NUL, or what is not UTF-8")
 }
 
 // fullQueue reports that a commit failed for its notifications.

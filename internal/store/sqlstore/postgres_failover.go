@@ -9,12 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/impart-im/impart"
-	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/store"
 )
-
-// forgetNodes is the age, in ms, at which a node that never left is forgotten.
-const forgetNodes = 24 * 60 * 60 * 1000
 
 // beat implements [engine].
 func (p *pgEngine) beat(ctx context.Context, of store.Node) (store.Beat, error) {
@@ -141,11 +137,11 @@ func (p *pgEngine) forAside() *pgconn.Config {
 				return err
 			}
 		}
-		server, _, _, err := p.self(&pgSession{ctx: ctx, conn: conn, link: &pgLink{}}, selectSelf)
+		server, _, has, err := p.self(&pgSession{ctx: ctx, conn: conn, link: &pgLink{}}, selectSelf)
 		if err != nil {
 			return err
 		}
-		return p.identity.older(server)
+		return p.identity.older(server, has)
 	}
 	return cfg
 }
@@ -157,69 +153,16 @@ func (p *pgEngine) leaveAside() {
 	p.aside.close()
 }
 
-// another is the error for a server that is not the one that halt is about.
-func another(server string, halt *store.Halt) error {
-	return fmt.Errorf("the database's history is %s now, and not %s: look again", server, halt.Now.Incarnation)
-}
-
 // missing implements [engine].
 func (p *pgEngine) missing(ctx context.Context, halt *store.Halt, promises []store.Promise) (out []store.Promise, err error) {
 	err = p.apart(ctx, pgStatements.snapshot, "", func(t *pgSession, server string, _ int64, _ history) error {
 		if server != halt.Now.Incarnation {
 			return another(server, halt)
 		}
-		out = out[:0]
-		for len(promises) > 0 {
-			some := promises[:min(len(promises), promisesAtOnce)]
-			promises = promises[len(some):]
-			asks := make([]ask, len(some))
-			for i := range some {
-				asks[i] = askFor(&some[i])
-			}
-			t.known = nil
-			if err := t.prefetch(asks); err != nil {
-				return err
-			}
-			for i := range some {
-				kept := false
-				err := t.query(asks[i].query, func(row) error { kept = true; return nil }, asks[i].args...)
-				if err != nil {
-					return err
-				}
-				if !kept {
-					out = append(out, some[i])
-				}
-			}
-		}
-		t.known = nil
-		return nil
+		out, err = unkept(t, promises, func() { t.known = nil })
+		return err
 	})
 	return out, err
-}
-
-// promisesAtOnce is how many promises are looked up in one round trip.
-const promisesAtOnce = 256
-
-// askFor is a query that finds a row if the promise is kept.
-func askFor(p *store.Promise) ask {
-	switch p.What {
-	case store.PromisedMessage, store.PromisedShown:
-		return ask{"SELECT 1 FROM conversations WHERE conv_id = ? AND (floor >= ?::bigint OR EXISTS" +
-			" (SELECT 1 FROM events WHERE conv_id = ? AND seq = ? AND mid = ?))", []any{p.Conv, p.Seq, p.Conv, p.Seq, p.MID}}
-	case store.PromisedCursor:
-		return ask{"SELECT 1 FROM device_cursors WHERE user_id = ? AND device_id = ? AND conv_id = ?" +
-			" AND (install_epoch, epoch, delivered_seq) >= (?::bigint, ?::bigint, ?::bigint)", []any{p.User, p.Device, p.Conv, p.Install, p.Epoch, p.Seq}}
-	case store.PromisedRead:
-		return ask{"SELECT 1 FROM read_cursors WHERE user_id = ? AND conv_id = ? AND (epoch, read_seq) >= (?::bigint, ?::bigint)",
-			[]any{p.User, p.Conv, p.Epoch, p.Seq}}
-	case store.PromisedSession:
-		return ask{"SELECT 1 FROM devices WHERE user_id = ? AND device_id = ? AND session >= ?::bigint", []any{p.User, p.Device, p.Number}}
-	case store.PromisedChange:
-		return ask{"SELECT 1 FROM conversations WHERE conv_id = ? AND next_seq > ?::bigint", []any{p.Conv, p.Seq}}
-	case store.PromisedBeat:
-		return ask{"SELECT 1 FROM nodes WHERE node = ? AND beat >= ?::bigint", []any{p.Node, p.Number}}
-	}
-	return ask{"SELECT 1 WHERE false", nil} // nobody knows: not kept
 }
 
 // judge implements [engine]: one transaction that locks the row of meta.
@@ -234,15 +177,9 @@ func (p *pgEngine) judge(ctx context.Context, halt *store.Halt, given store.Verd
 		if err := t.query("SELECT "+pgClock, func(r row) error { now = impart.Millis(r.num(0)); return nil }); err != nil {
 			return err
 		}
-		j := judging{t: t, row: has, server: server, given: given, now: now}
+		j := judging{t: t, sql: &pgJudging, row: has, server: server, given: given, now: now}
 		var err error
-		if physical(has.incarnation) == server && has.judged > was.judged {
-			out, err = j.afterwards()
-		} else if change := changeOf(server, has); change != halt.Change {
-			err = fmt.Errorf("the change is %s now, and not %s: look again", change, halt.Change)
-		} else {
-			out, err = j.decide(change, max(has.judged, was.judged), rule)
-		}
+		out, err = j.judge(halt, was, rule)
 		after = j.row
 		return err
 	})
@@ -256,87 +193,12 @@ func (p *pgEngine) judge(ctx context.Context, halt *store.Halt, given store.Verd
 	return out, nil
 }
 
-// judging is a change in the transaction that judges it.
-type judging struct {
-	t      *pgSession
-	row    history
-	server string
-	given  store.Verdict
-	now    impart.Millis
-}
-
-func (j *judging) meta() store.Meta {
-	return store.Meta{Epoch: j.row.epoch, Incarnation: j.row.incarnation}
-}
-
-// record writes the verdict; judged 0 means that it waits for the others.
-func (j *judging) record(change string, judged int64) {
-	v := &j.given
-	j.t.later("INSERT INTO verdicts (change, node, name, checked, missing, lost, epoch, behind, vouched, given_at, judged)"+
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (change, node) DO UPDATE SET checked = excluded.checked, missing = excluded.missing,"+
+var pgJudging = judgingStatements{
+	record: "INSERT INTO verdicts (change, node, name, checked, missing, lost, epoch, behind, vouched, given_at, judged)" +
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (change, node) DO UPDATE SET checked = excluded.checked, missing = excluded.missing," +
 		" lost = excluded.lost, epoch = excluded.epoch, behind = excluded.behind, vouched = excluded.vouched",
-		change, v.Node.ID, v.Node.Name, int64(v.Checked), int64(v.Missing), int64(v.Lost), v.Epoch, flag(v.Behind), flag(v.Vouched), j.now, judged)
-}
-
-// decide is step 1 of [store.Failover.Judge]; known is the highest number of a
-// judgement that is known.
-func (j *judging) decide(change string, known int64, rule store.Rule) (store.Judgement, error) {
-	j.record(change, 0)
-	bench := store.Bench{Now: j.now, First: j.now}
-	err := j.t.query("SELECT node, name, beat_at FROM nodes ORDER BY node", func(r row) error {
-		bench.Nodes = append(bench.Nodes, store.Seen{Node: store.Node{ID: r.str(0), Name: r.str(1)}, At: impart.Millis(r.num(2))})
-		return nil
-	})
-	if err != nil {
-		return store.Judgement{}, err
-	}
-	epoch := j.row.epoch
-	err = j.t.query("SELECT node, name, checked, missing, lost, epoch, behind, vouched, given_at FROM verdicts WHERE change = ? ORDER BY node", func(r row) error {
-		bench.Verdicts = append(bench.Verdicts, store.Verdict{
-			Node: store.Node{ID: r.str(0), Name: r.str(1)}, Checked: int(r.num(2)), Missing: int(r.num(3)), Lost: int(r.num(4)),
-			Epoch: impart.Epoch(r.num(5)), Behind: r.num(6) != 0, Vouched: r.num(7) != 0,
-		})
-		epoch, bench.First = max(epoch, impart.Epoch(r.num(5))), min(bench.First, impart.Millis(r.num(8)))
-		return nil
-	}, change)
-	if err != nil {
-		return store.Judgement{}, err
-	}
-	ruling := rule(bench)
-	if ruling == store.Wait {
-		return store.Judgement{Waiting: true}, nil
-	}
-	if ruling == store.Raise {
-		j.row.epoch = max(epoch+1, impart.Epoch(j.now))
-	}
-	again := physical(j.row.incarnation) == j.server
-	j.row.judged = max(known+1, int64(j.now))
-	j.row.incarnation = j.server
-	if again {
-		j.row.incarnation = fmt.Sprintf("%s/%d", j.server, j.row.judged)
-	}
-	j.t.later("UPDATE meta SET incarnation = ?, judged = ?, epoch = ?", j.row.incarnation, j.row.judged, j.row.epoch)
-	j.t.later("UPDATE verdicts SET judged = ? WHERE change = ?", j.row.judged, change)
-	j.t.later("UPDATE nodes SET beat_at = CASE WHEN node IN (SELECT node FROM verdicts WHERE change = ?) THEN ?::bigint ELSE ?::bigint END",
-		change, j.now, j.now-impart.Millis(store.DeadFor.Milliseconds()))
-	return store.Judgement{Meta: j.meta(), Decided: true, Raised: ruling == store.Raise}, nil
-}
-
-// afterwards are steps 2 and 3.
-func (j *judging) afterwards() (store.Judgement, error) {
-	counted := false
-	err := j.t.query("SELECT 1 FROM verdicts WHERE node = ? AND judged = ?::bigint", func(row) error { counted = true; return nil }, j.given.Node.ID, j.row.judged)
-	if err != nil {
-		return store.Judgement{}, err
-	}
-	out := store.Judgement{Late: !counted}
-	if !counted {
-		j.record(changeOf(j.server, j.row), j.row.judged)
-		if out.Raised = (j.given.Missing > 0 || j.given.Behind || j.given.Epoch > j.row.epoch) && !fault.Planted(fault.KeepsEpoch); out.Raised {
-			j.row.epoch = max(j.row.epoch+1, j.given.Epoch+1, impart.Epoch(j.now))
-			j.t.later("UPDATE meta SET epoch = ?", j.row.epoch)
-		}
-	}
-	out.Meta = j.meta()
-	return out, nil
+	verdicts:   "SELECT node, name, checked, missing, lost, epoch, behind, vouched, given_at FROM verdicts WHERE change = ? ORDER BY node",
+	counted:    "UPDATE verdicts SET judged = ? WHERE change = ?",
+	wasCounted: "SELECT 1 FROM verdicts WHERE node = ? AND judged = ?::bigint",
+	buried:     "UPDATE nodes SET beat_at = CASE WHEN node IN (SELECT node FROM verdicts WHERE change = ?) THEN ?::bigint ELSE ?::bigint END",
 }

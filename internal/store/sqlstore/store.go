@@ -6,8 +6,8 @@
 // The rules are in files without I/O (plan.go, cursor.go, visible.go), the
 // transactions are made by writers that share each commit among all who wait
 // (queue.go, lanes.go, writer.go), and what is peculiar to a database is in its
-// engine: SQLite's, which nobody else writes to, and PostgreSQL's, which other
-// nodes do.
+// engine: SQLite's, which nobody else writes to, and PostgreSQL's and MySQL's, which
+// other nodes do.
 package sqlstore
 
 import (
@@ -38,8 +38,8 @@ type Options struct {
 	// NoGroupCommit gives every item a transaction of its own: the yardstick for
 	// group commit, of no use otherwise.
 	NoGroupCommit bool
-	// Now is the store's clock; nil means the machine's, never set back. PostgreSQL's
-	// stores go by the clock of its server, which all nodes have in common.
+	// Now is the store's clock; nil means the machine's, never set back. A store in a
+	// database server goes by that one's clock, which all nodes have in common.
 	Now func() impart.Millis
 
 	// Notify tells other nodes of stored events by NOTIFY, in the transaction that
@@ -50,14 +50,14 @@ type Options struct {
 	// Pooled says that a pooler stands before PostgreSQL which hands a connection to
 	// another client after each transaction: nothing is kept in a session then.
 	Pooled bool
-	// Patience is how long a write to PostgreSQL is tried for before its outcome is
+	// Patience is how long a write to a database server is tried for before its outcome is
 	// given up as unknown, or its connection as lost. 0: 15 s.
 	Patience time.Duration
 
 	hook   hook         // before every statement of SQLite's writer
 	look   hook         // before every statement of a reader
 	after  func() error // between SQLite's commit and its answer; its error makes the outcome unknown
-	around *around      // PostgreSQL's commits
+	around *around      // commits of databases that several nodes write to
 }
 
 // around is what a test puts before a commit, where an error rolls back, and
@@ -94,6 +94,8 @@ var _ store.Store = (*Store)(nil)
 //     It is an error when another process has the store open.
 //   - postgres://… or postgresql://…, a database that is there, in which the role may
 //     create tables. Any number of nodes may have it open.
+//   - mysql://…, a database of MariaDB or MySQL that is there, in which the user has all
+//     rights. Any number of nodes may have it open.
 //
 // It is an error when a newer binary has brought the schema further.
 func Open(ctx context.Context, dsn string, opts Options) (store.Store, error) {
@@ -122,8 +124,15 @@ func open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		}
 		s.engine, s.sql = db, pgStatements
 		s.startLanes(pgLanes)
+	case isMySQL(kind):
+		db, err := openMySQL(ctx, dsn, s)
+		if err != nil {
+			return nil, err
+		}
+		s.engine, s.sql = db, myStatements
+		s.startLanes(myLanes)
 	default:
-		return nil, fmt.Errorf("store %q: this binary knows sqlite:PATH, as in sqlite:impart-data/impart.db, and postgres://USER@HOST/DATABASE", redact(dsn))
+		return nil, unknownStore(dsn)
 	}
 	if opts.DedupRetention {
 		if err := s.indexKeys(ctx); err != nil && s.Halted() == nil { // a halted store makes it with the first cleaning
@@ -144,7 +153,7 @@ func (o *Options) setDefaults() {
 		o.MaxQueue = 16 << 10
 	}
 	if o.Patience <= 0 {
-		o.Patience = pgPatience
+		o.Patience = patience
 	}
 	if o.Now == nil {
 		o.Now = startClock()

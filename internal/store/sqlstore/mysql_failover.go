@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
+)
+
+var myJudging = judgingStatements{
+	record: "INSERT INTO verdicts (`change`, node, name, checked, missing, lost, epoch, behind, vouched, given_at, judged)" +
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE checked = VALUES(checked), missing = VALUES(missing)," +
+		" lost = VALUES(lost), epoch = VALUES(epoch), behind = VALUES(behind), vouched = VALUES(vouched)",
+	verdicts:   "SELECT node, name, checked, missing, lost, epoch, behind, vouched, given_at FROM verdicts WHERE `change` = ? ORDER BY node",
+	counted:    "UPDATE verdicts SET judged = ? WHERE `change` = ?",
+	wasCounted: "SELECT 1 FROM verdicts WHERE node = ? AND judged = ?",
+	buried:     "UPDATE nodes SET beat_at = CASE WHEN node IN (SELECT node FROM verdicts WHERE `change` = ?) THEN ? ELSE ? END",
+}
+
+// beat implements [engine].
+func (m *myEngine) beat(ctx context.Context, of store.Node) (store.Beat, error) {
+	var beat store.Beat
+	err := m.s.direct(ctx, func(tx *txn) error {
+		beat = store.Beat{}
+		_, err := tx.exec("INSERT INTO nodes (node, name, beat, beat_at) VALUES (?, ?, 1, ?)"+
+			" ON DUPLICATE KEY UPDATE beat = beat + 1, beat_at = VALUES(beat_at)", of.ID, of.Name, tx.now)
+		if err != nil {
+			return err
+		}
+		err = tx.query("SELECT beat FROM nodes WHERE node = ?", func(r row) error { beat.Number = r.num(0); return nil }, of.ID)
+		if err != nil {
+			return err
+		}
+		if err := forgetOld(tx); err != nil {
+			return err
+		}
+		settings, err := readMySettings(tx)
+		beat.Replicated = settings.replicated(m.flavour)
+		return err
+	})
+	if err != nil {
+		return store.Beat{}, err // the transaction may still be at work on its own
+	}
+	return beat, nil
+}
+
+// forgetOld removes nodes that never left. It looks for them without a lock: a DELETE by
+// the time would wait for the beats of all others.
+func forgetOld(tx *txn) error {
+	var old []string
+	err := tx.query("SELECT node FROM nodes WHERE beat_at < ?", func(r row) error { old = append(old, r.str(0)); return nil }, tx.now-forgetNodes)
+	if err != nil {
+		return err
+	}
+	for _, node := range old {
+		if _, err := tx.exec("DELETE FROM nodes WHERE node = ? AND beat_at < ?", node, tx.now-forgetNodes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leave implements [engine].
+func (m *myEngine) leave(ctx context.Context, of store.Node) error {
+	return m.s.direct(ctx, func(tx *txn) error {
+		_, err := tx.exec("DELETE FROM nodes WHERE node = ?", of.ID)
+		return err
+	})
+}
+
+// halted implements [engine].
+func (m *myEngine) halted() *store.Halt { return m.identity.halted() }
+
+// look implements [engine].
+func (m *myEngine) look(ctx context.Context) (halt *store.Halt, err error) {
+	m.leaveAside()
+	was := m.identity.before()
+	err = m.apart(ctx, mySnapshot, "", func(_ *mySession, server string, end int64, has history) error {
+		var err error
+		halt, err = m.identity.look(was, server, end, has)
+		return err
+	})
+	if err != nil && halt == nil {
+		halt = m.identity.halted()
+	}
+	if halt == nil {
+		m.leaveAside()
+	}
+	return halt, err
+}
+
+// myAside is a connection beside the pools, which refuse what is not accepted. It is
+// kept from one question to the next, as on PostgreSQL.
+type myAside struct {
+	mu   sync.Mutex // held for as long as the connection is used
+	conn *myConn
+}
+
+func (a *myAside) close() {
+	if a.conn != nil {
+		_ = a.conn.Close()
+		a.conn = nil
+	}
+}
+
+// leaveAside ends the connection aside.
+func (m *myEngine) leaveAside() {
+	m.aside.mu.Lock()
+	defer m.aside.mu.Unlock()
+	m.aside.close()
+}
+
+// apart runs do in a transaction on the connection aside. do is told what the server
+// is.
+func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *mySession, server string, end int64, has history) error) (err error) {
+	m.aside.mu.Lock()
+	defer m.aside.mu.Unlock()
+	defer func() {
+		if err != nil {
+			m.aside.close() // which rolls back
+		}
+	}()
+	if m.aside.conn == nil {
+		m.aside.conn, err = m.connect(ctx, func(_ context.Context, _ *myConn, server string, _ int64, has history) error {
+			return m.identity.older(server, has) // of several hosts the next one may be its successor
+		})
+		if err != nil {
+			m.aside.conn = nil
+			return fmt.Errorf("no connection to the database: %w", err)
+		}
+	}
+	t := &mySession{ctx: ctx, conn: m.aside.conn}
+	t.later(begin)
+	server, end, has, err := m.self(t, lock)
+	if err != nil {
+		return err
+	}
+	if err := do(t, server, m.comparable(server, end), has); err != nil {
+		return err
+	}
+	if err := t.send(&myStatement{text: myStatements.commit}); err != nil {
+		return fmt.Errorf("the outcome of the commit is unknown: %w", err)
+	}
+	return nil
+}
+
+// settingsApart are the settings while the store is halted.
+func (m *myEngine) settingsApart(ctx context.Context) (out []store.Setting, err error) {
+	err = m.apart(ctx, mySnapshot, "", func(t *mySession, _ string, _ int64, _ history) error {
+		out, err = mySettings(t, m.flavour)
+		return err
+	})
+	return out, err
+}
+
+// missing implements [engine].
+func (m *myEngine) missing(ctx context.Context, halt *store.Halt, promises []store.Promise) (out []store.Promise, err error) {
+	err = m.apart(ctx, mySnapshot, "", func(t *mySession, server string, _ int64, _ history) error {
+		if server != halt.Now.Incarnation {
+			return another(server, halt)
+		}
+		out, err = unkept(t, promises, func() { t.known = nil })
+		return err
+	})
+	return out, err
+}
+
+// judge implements [engine]: one transaction that locks the row of meta.
+func (m *myEngine) judge(ctx context.Context, halt *store.Halt, given store.Verdict, rule store.Rule) (out store.Judgement, err error) {
+	was := m.identity.before()
+	var after history
+	err = m.apart(ctx, myStatements.begin, myStatements.forUpdate, func(t *mySession, server string, _ int64, has history) error {
+		if server != halt.Now.Incarnation {
+			return another(server, halt)
+		}
+		var now impart.Millis
+		if err := t.query("SELECT "+myClock, func(r row) error { now = impart.Millis(r.num(0)); return nil }); err != nil {
+			return err
+		}
+		j := judging{t: t, sql: &myJudging, row: has, server: server, given: given, now: now}
+		var err error
+		out, err = j.judge(halt, was, rule)
+		after = j.row
+		return err
+	})
+	if err != nil || out.Waiting {
+		return store.Judgement{Waiting: out.Waiting}, err
+	}
+	m.leaveAside()
+	m.identity.adopt(after)
+	m.reset()
+	return out, nil
+}
