@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"cmd/impart": {
 		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/bus/pgbus", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/campaign", "internal/lab/campaign/processes",
-		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/postgres", "internal/lab/report",
+		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/mysql", "internal/lab/postgres", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/redis", "internal/rpc", "internal/store", "internal/store/sqlstore", "web",
 	},
 	"deploy/monitoring": {}, // writes rules and dashboard from a list

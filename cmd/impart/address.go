@@ -8,15 +8,23 @@ import (
 )
 
 // onPostgres reports whether the address of a store is that of a PostgreSQL
-// database, which other nodes may serve too.
+// database.
 func onPostgres(address string) bool {
 	scheme, _, _ := strings.Cut(address, ":")
 	return scheme == "postgres" || scheme == "postgresql"
 }
 
+// onMySQL reports whether the address of a store is that of a database of MariaDB, of
+// MySQL, or of what speaks their protocol.
+func onMySQL(address string) bool { return strings.HasPrefix(address, "mysql:") }
+
+// onServer reports whether the address of a store is that of a database server, which
+// other nodes may serve too.
+func onServer(address string) bool { return onPostgres(address) || onMySQL(address) }
+
 // storeReader reads the address of a store, which may hold a password.
 func storeReader(field *string) reader {
-	r := text(field, "sqlite:PATH or postgres://…")
+	r := text(field, "sqlite:PATH, postgres://… or mysql://…")
 	r.kind = addressKind
 	return r
 }
@@ -35,7 +43,7 @@ const hiddenSecret = "xxxxx"
 func shownStore(address string) string {
 	scheme, _, isURL := strings.Cut(address, "://")
 	if !isURL {
-		if onPostgres(address) || strings.ContainsAny(address, "@=") {
+		if onServer(address) || strings.ContainsAny(address, "@=") {
 			return "(hidden, as it is no address)"
 		}
 		return address
@@ -59,18 +67,21 @@ func shownStore(address string) string {
 	return u.String()
 }
 
-// addressFault says what is wrong with the address of a PostgreSQL database, "" if
-// nothing is. It repeats nothing of the address.
+// addressFault says what is wrong with the address of a database, "" if nothing is.
+// It repeats nothing of the address.
 func addressFault(address string) string {
-	const want = "it should be postgres://ROLE:PASSWORD@HOST:PORT/DATABASE"
+	want, socket := "it should be postgres://ROLE:PASSWORD@HOST:PORT/DATABASE", "host"
+	if onMySQL(address) {
+		want, socket = "it should be mysql://USER:PASSWORD@HOST:PORT/DATABASE", "socket"
+	}
 	u, err := url.Parse(address)
 	switch {
 	case err != nil || u.Fragment != "" || u.Opaque != "":
 		return "the address cannot be read; " + want + ", with special characters in ROLE and PASSWORD as %23 for #"
 	case u.User.Username() == "":
 		return "the address names no role; " + want
-	case u.Host == "" && u.Query().Get("host") == "":
-		return "the address names no host; " + want + ", or …@/DATABASE?host=/run/postgresql for a socket"
+	case u.Host == "" && u.Query().Get(socket) == "":
+		return "the address names no host; " + want + ", or …@/DATABASE?" + socket + "=PATH for a socket"
 	case strings.Trim(u.Path, "/") == "":
 		return "the address names no database; " + want
 	}
@@ -84,7 +95,7 @@ func databaseHosts(address string) string {
 		return "the database"
 	}
 	if u.Host == "" {
-		return u.Query().Get("host")
+		return u.Query().Get("host") + u.Query().Get("socket")
 	}
 	return u.Host
 }
@@ -97,6 +108,9 @@ func openWay(address string) bool {
 		return false
 	}
 	if mode := u.Query().Get("sslmode"); mode == "verify-full" || mode == "verify-ca" {
+		return false
+	}
+	if mode := strings.ToUpper(u.Query().Get("ssl-mode")); mode == "VERIFY_CA" || mode == "VERIFY_IDENTITY" || mode == "" && u.Query().Has("ssl-ca") {
 		return false
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -81,6 +82,19 @@ func sqlState(err error) string {
 	return ""
 }
 
+// serverCode is the number by which a MySQL server says what is wrong, 0 from elsewhere.
+func serverCode(err error) int {
+	var coded interface{ ServerCode() int }
+	if errors.As(err, &coded) {
+		return coded.ServerCode()
+	}
+	return 0
+}
+
+// passingCodes are those of a MySQL server that stops, has no room for one more
+// session, or is out of its cluster.
+var passingCodes = []int{1040, 1047, 1053, 1203, 1226}
+
 // passing are the codes of a database that starts, recovers, stops, has no room for
 // one more session, or lost the connection.
 var passing = []string{"57P01", "57P02", "57P03", "53300", "08000", "08001", "08003", "08004", "08006"}
@@ -98,10 +112,14 @@ func notUp(err error) bool {
 	case state != "":
 		return false
 	}
+	if code := serverCode(err); code != 0 {
+		return slices.Contains(passingCodes, code)
+	}
 	var network net.Error
 	var unknown *net.DNSError
 	return errors.As(err, &network) || errors.As(err, &unknown) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, os.ErrNotExist) || strings.Contains(err.Error(), "read only connection") || strings.Contains(err.Error(), "server closed the connection")
+		errors.Is(err, os.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(err.Error(), "invalid connection") || strings.Contains(err.Error(), "server is read only") ||
+		strings.Contains(err.Error(), "read only connection") || strings.Contains(err.Error(), "server closed the connection")
 }
 
 // databaseError says in one line what to do about a database that does not open.
@@ -122,6 +140,14 @@ func databaseError(setting, address string, err error) error {
 		return fmt.Errorf("%s: a pooler stands at %s, which keeps nothing for a session: set IM_LISTEN_STORE to the database's own address, and leave IM_STORE at the pooler (%s)", setting, hosts, said)
 	case state == "" && strings.Contains(said, "cannot parse"):
 		return usagef("%s: the address cannot be read; it should be postgres://ROLE:PASSWORD@HOST:PORT/DATABASE", setting)
+	case serverCode(err) == 1045:
+		return fmt.Errorf("%s: %s does not let the user in: check the user, its password and the hosts it may come from (%s)", setting, hosts, said)
+	case serverCode(err) == 1049:
+		return fmt.Errorf("%s: %s has no such database: make it with CREATE DATABASE (%s)", setting, hosts, said)
+	case serverCode(err) == 1044 || serverCode(err) == 1142:
+		return fmt.Errorf("%s: the user may not make its tables: GRANT ALL ON the database to it (%s)", setting, said)
+	case strings.HasPrefix(said, "store: the address"):
+		return usagef("%s: %s", setting, strings.TrimPrefix(said, "store: "))
 	case notUp(err):
 		return fmt.Errorf("%s: %s does not answer: is the database up, and does the address lead to it? (%s)", setting, hosts, said)
 	}

@@ -25,7 +25,7 @@ type config struct {
 	LogicCA     string
 	LogicName   string // that the certificate of every logic node is for; "": their host
 
-	Store          string // sqlite:PATH or postgres://…
+	Store          string // sqlite:PATH, postgres://… or mysql://…
 	ListenStore    string // postgres://…, or "": as Store
 	Redis          string // redis://…, or "": none
 	Bus            string // auto, local or postgres

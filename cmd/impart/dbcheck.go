@@ -22,7 +22,7 @@ func databaseFindings(ctx context.Context, c *config) []finding {
 		return []finding{{Check: "store", Verdict: fail, Found: databaseError("IM_STORE (--store)", c.Store, err).Error(), Advice: "a server would not start"}}
 	}
 	findings := []finding{
-		{Check: "store", Verdict: good, Found: shown + ", PostgreSQL " + found.Release},
+		{Check: "store", Verdict: good, Found: shown + ", " + engineName(c.Store) + found.Release},
 		wayFinding(c.Store),
 	}
 	if empty {
@@ -36,14 +36,26 @@ func databaseFindings(ctx context.Context, c *config) []finding {
 	return append(findings, busFinding(ctx, c))
 }
 
+// engineName is what goes before the release of a server.
+func engineName(address string) string {
+	if onMySQL(address) {
+		return "" // the release says which of them it is
+	}
+	return "PostgreSQL "
+}
+
 // wayFinding judges the way to the database.
 func wayFinding(address string) finding {
 	if !openWay(address) {
 		return finding{Check: "way to the store", Verdict: good, Found: "on this machine, or verified TLS"}
 	}
+	verified := "sslmode=verify-full and sslrootcert=FILE"
+	if onMySQL(address) {
+		verified = "ssl-mode=VERIFY_IDENTITY and ssl-ca=FILE"
+	}
 	return finding{
 		Check: "way to the store", Verdict: warn, Found: "over a network, and the database does not have to prove who it is",
-		Advice: "add sslmode=verify-full and sslrootcert=FILE to the address, or be sure of the network: messages pass there in plain text",
+		Advice: "add " + verified + " to the address, or be sure of the network: messages pass there in plain text",
 	}
 }
 
@@ -59,6 +71,10 @@ func offsetFinding(ahead time.Duration) finding {
 
 // busFinding opens the bus as a server would, and hears itself.
 func busFinding(ctx context.Context, c *config) finding {
+	if c.busKind() == "local" && onMySQL(c.Store) {
+		return finding{Check: "bus", Verdict: warn, Found: "local: MySQL tells nobody what is new",
+			Advice: "nothing to do for one process; several find out by their sweeps (IM_SWEEP_MS)"}
+	}
 	if c.busKind() == "local" {
 		return finding{
 			Check: "bus", Verdict: warn, Found: "local: other processes of this store are not told what is new",
@@ -117,10 +133,19 @@ func vouched(settings []store.Setting, replication string) []store.Setting {
 		return settings
 	}
 	for i := range settings {
-		if f := &settings[i]; f.Name == "synchronous_standby_names" && (f.Value == "" || f.Value == "none") {
+		if f := &settings[i]; ofStandbys(f) && (f.Value == "" || f.Value == "none") {
 			f.Safe, f.Want = false, "the names of the standbys that a commit waits for"
+			if f.Name == "replication" {
+				f.Want = "semi-synchronous without a time-out of less than an hour, or Galera"
+			}
 			f.Why = "IM_REPLICATION=sync vouches that a failover loses nothing, and no commit waits for a standby"
 		}
 	}
 	return settings
+}
+
+// ofStandbys reports whether a setting says what a commit waits for besides its own
+// server: as PostgreSQL names it, or as the store does of what MySQL has in several.
+func ofStandbys(s *store.Setting) bool {
+	return s.Name == "synchronous_standby_names" || s.Name == "replication"
 }

@@ -29,7 +29,7 @@ func examine(ctx context.Context, l *loaded) diagnosis {
 		findings = append(findings, gatewayFindings(ctx, l.config)...)
 		return diagnose(append(findings, redisFindings(ctx, l.config)...))
 	}
-	if !onPostgres(l.config.Store) {
+	if !onServer(l.config.Store) {
 		folder := existing(filepath.Dir(storePath(l.config.Store)))
 		findings = append(findings, writable(folder))
 		findings = append(findings, diskFindings(folder)...)

@@ -47,8 +47,9 @@ func lastJudgement(last *impart.JudgementInfo) string {
 func failoverFinding(settings []store.Setting, replication string) finding {
 	f := finding{Check: "failover", Verdict: good}
 	waits := false
-	for _, s := range settings {
-		waits = waits || s.Name == "synchronous_standby_names" && s.Value != "" && s.Value != "none"
+	for i := range settings {
+		s := &settings[i]
+		waits = waits || ofStandbys(s) && s.Value != "" && s.Value != "none"
 	}
 	switch {
 	case replication == "sync" && waits:
@@ -56,10 +57,10 @@ func failoverFinding(settings []store.Setting, replication string) finding {
 	case replication == "sync":
 		f.Verdict = warn
 		f.Found = "raises the epoch: IM_REPLICATION=sync does not count while no commit waits for a standby"
-		f.Advice = "set synchronous_standby_names, or IM_REPLICATION=none"
+		f.Advice = "set up synchronous replication, or IM_REPLICATION=none"
 	case waits:
 		f.Found = "raises the epoch: every device compares its messages and syncs again"
-		f.Advice = "if every standby that may be promoted is in synchronous_standby_names, set IM_REPLICATION=sync"
+		f.Advice = "if a commit waits for every standby that may be promoted, set IM_REPLICATION=sync"
 	default:
 		f.Found = "raises the epoch, and may lose messages that were answered with sent; clients send them again"
 	}

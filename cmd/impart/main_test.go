@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
@@ -33,7 +34,7 @@ func (l leakFree) Run() int {
 }
 
 func TestMain(m *testing.M) {
-	testscript.Main(leakFree{postgres.Tests(m)}, map[string]func(){"impart": main})
+	testscript.Main(leakFree{postgres.Tests(mysql.Tests(m))}, map[string]func(){"impart": main})
 }
 
 // serverProcess is `impart serve` as a process of its own: this test binary

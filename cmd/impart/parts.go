@@ -64,7 +64,7 @@ type rules interface {
 // newParts makes every part of the process's role. On an error it closes what it had
 // made.
 func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *parts, err error) {
-	p := &parts{origin: randomName(), replication: c.Replication, shared: c.role == roleGateway || onPostgres(c.Store)}
+	p := &parts{origin: randomName(), replication: c.Replication, shared: c.role == roleGateway || onServer(c.Store)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -145,7 +145,7 @@ func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) erro
 		opened, err = sqlstore.Open(ctx, c.Store, opts)
 		return err
 	}
-	if onPostgres(c.Store) {
+	if onServer(c.Store) {
 		if err := awaiting(ctx, log, c.Store, open); err != nil {
 			return databaseError("IM_STORE (--store)", c.Store, err)
 		}

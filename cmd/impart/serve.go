@@ -162,7 +162,7 @@ func banner(c *config, url string, env streams) {
 // warnOfDisk says what the doctor says of a store in memory or on a network. It
 // refuses nothing: for a try, and for tests, such a store is good enough.
 func warnOfDisk(c *config, log *slog.Logger) {
-	if onPostgres(c.Store) || c.role == roleGateway {
+	if onServer(c.Store) || c.role == roleGateway {
 		return // its disk is elsewhere
 	}
 	d, err := diskOf(existing(filepath.Dir(storePath(c.Store))))

@@ -14,7 +14,7 @@ import (
 // storeFindings looks at the store without opening it, so that it may be done
 // beside a running server and before an upgrade.
 func storeFindings(ctx context.Context, c *config) []finding {
-	if onPostgres(c.Store) {
+	if onServer(c.Store) {
 		return databaseFindings(ctx, c)
 	}
 	path := storePath(c.Store)

@@ -40,10 +40,16 @@ func (c *config) validate() []error {
 }
 
 func (c *config) validateStore(add func(string, ...any)) {
-	if onPostgres(c.Store) {
+	if onServer(c.Store) {
 		if fault := addressFault(c.Store); fault != "" {
 			add("IM_STORE (--store): %s", fault)
 		}
+	}
+	switch {
+	case onMySQL(c.Store):
+		c.validateNoListening(add, "with a MySQL store")
+		return
+	case onPostgres(c.Store):
 		if c.ListenStore != "" {
 			c.validateListenStore(add)
 		}
@@ -57,19 +63,24 @@ func (c *config) validateStore(add func(string, ...any)) {
 		} else {
 			scheme = fmt.Sprintf("%q", scheme)
 		}
-		add("IM_STORE (--store): %s is not a store of this version; it should be sqlite:PATH, such as sqlite:impart-data/impart.db, or postgres://ROLE:PASSWORD@HOST:PORT/DATABASE", scheme)
+		add("IM_STORE (--store): %s is not a store of this version; it should be sqlite:PATH, such as sqlite:impart-data/impart.db, or postgres:// or mysql://ROLE:PASSWORD@HOST:PORT/DATABASE", scheme)
 	case path == "" || strings.HasPrefix(path, ":memory:") || strings.ContainsAny(path, "?#\x00"):
 		add("IM_STORE (--store): %q should be sqlite:PATH with the path of a file, such as sqlite:impart-data/impart.db", c.Store)
 	}
 	// One process has the file to itself: there is nobody to tell, and no replica.
+	c.validateNoListening(add, "with a store in a file")
+	if c.Replication == "sync" {
+		add("IM_REPLICATION (--replication): sync needs IM_STORE=postgres://… or mysql://…; with a store in a file it should be none")
+	}
+}
+
+// validateNoListening refuses what only PostgreSQL can do.
+func (c *config) validateNoListening(add func(string, ...any), with string) {
 	if c.Bus == "postgres" {
-		add("IM_BUS (--bus): postgres needs IM_STORE=postgres://…; with a store in a file it should be auto or local")
+		add("IM_BUS (--bus): postgres needs IM_STORE=postgres://…; %s it should be auto or local", with)
 	}
 	if c.ListenStore != "" {
-		add("IM_LISTEN_STORE (--listen-store): it needs IM_STORE=postgres://…; with a store in a file it should not be set")
-	}
-	if c.Replication == "sync" {
-		add("IM_REPLICATION (--replication): sync needs IM_STORE=postgres://…; with a store in a file it should be none")
+		add("IM_LISTEN_STORE (--listen-store): it needs IM_STORE=postgres://…; %s it should not be set", with)
 	}
 }
 
