@@ -185,3 +185,15 @@ func (s *mySubject) subject() conformance.Subject {
 		},
 	}
 }
+
+// lax are settings under which a server takes what does not fit for what does, and
+// times are those of a zone with a summer time.
+var lax = mysql.Options{Settings: map[string]string{
+	"sql_mode": "", "character_set_server": "latin1", "collation_server": "latin1_swedish_ci", "default_time_zone": "-03:30",
+	"transaction_isolation": "SERIALIZABLE", "autocommit": "0", "innodb_snapshot_isolation": "OFF",
+}}
+
+// packets is a server whose max_allowed_packet is size.
+func packets(size string) mysql.Options {
+	return mysql.Options{Settings: map[string]string{"max_allowed_packet": size}}
+}

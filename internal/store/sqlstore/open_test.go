@@ -52,7 +52,12 @@ func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
 		"sqlite:/dev/null/impart.db":             "folder",
 		"sqlite:" + t.TempDir():                  "cannot open its file",
 		"sqlite:" + notADatabase(t):              "not a database",
-		"mysql://root:secret@tcp(db)/im":         "sqlite:PATH",
+		"mysql://root:secret@127.0.0.1:1/impart": "cannot connect",
+		"mysql://root:secret@127.0.0.1:1":        "names no database",
+		"mysql://root:secret@/im":                "names no host",
+		"mysql://root:secret@db/im?charset=x":    `parameter "charset"`,
+		"mysql://root:secret@db/im?ssl-mode=x":   "VERIFY_IDENTITY",
+		"oracle://root:secret@db/im":             "sqlite:PATH",
 	} {
 		s, err := Open(t.Context(), dsn, Options{})
 		if err == nil {
