@@ -40,7 +40,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, Redis, spin, buf and a C compiler; up to 15 minutes)
+test: fmt-check vet lint shell-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, MariaDB, Redis, spin, buf and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
@@ -79,6 +79,7 @@ shell-check: ## the shell scripts
 # The crowds of the SDK's stories are smaller under the race detector.
 test-go: ## unit and component tests, with the race detector
 	@scripts/find-postgres.sh >/dev/null
+	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test $(TESTFLAGS) ./client
