@@ -37,22 +37,40 @@ func labCommand(env streams) *cobra.Command {
 
 func labListCommand() *cobra.Command {
 	var asJSON bool
-	var engine string
+	var on deployment
 	cmd := &cobra.Command{
 		Use:   "list [NAME…]",
 		Short: "Show every check: what must hold, what is broken, and its twins",
 		Long:  "Shows the checks with the invariant that each is about. A NAME may be a pattern, such as '06-*'.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			chosen, err := chooseChecks(engine, args)
+			chosen, err := chooseChecks(on, args)
 			if err != nil {
 				return err
 			}
 			return report.List(cmd.OutOrStdout(), chosen, asJSON)
 		},
 	}
-	addEngine(cmd, &engine)
+	on.add(cmd)
 	addJSON(cmd, &asJSON)
 	return cmd
+}
+
+// deployment are the flags that say what servers of the lab consist of.
+type deployment struct {
+	store string
+	redis bool
+}
+
+func (d *deployment) add(cmd *cobra.Command) {
+	addEngine(cmd, &d.store)
+	cmd.Flags().BoolVar(&d.redis, "redis", false, "run gateways and logic nodes with a Redis between them (private, which needs redis-server) instead of whole servers")
+}
+
+func (d deployment) shape() lab.Shape {
+	if d.redis {
+		return lab.Apart
+	}
+	return lab.Whole
 }
 
 // addEngine adds the flag that says what the servers of the lab keep messages in.
@@ -68,12 +86,15 @@ func labEngine(name string) (lab.Engine, error) {
 	return lab.Engine(name), nil
 }
 
-// chooseChecks gives the checks of these names or patterns that there are for an
-// engine, all without a name.
-func chooseChecks(engine string, names []string) ([]lab.Check, error) {
-	store, err := labEngine(engine)
+// chooseChecks gives the checks of these names or patterns that there are for a
+// deployment, all without a name.
+func chooseChecks(on deployment, names []string) ([]lab.Check, error) {
+	store, err := labEngine(on.store)
 	if err != nil {
 		return nil, err
+	}
+	if on.redis && store == lab.SQLite {
+		return nil, usagef("--redis needs --store postgres: only one process can have a file of SQLite")
 	}
 	all := checks.All()
 	chosen, err := lab.Select(all, names)
@@ -94,16 +115,17 @@ func chooseChecks(engine string, names []string) ([]lab.Check, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	left := lab.On(store, chosen)
+	left := lab.On(store, on.shape(), chosen)
 	if len(left) == 0 {
-		return nil, usagef("there is no such check for --store %s: %s is for another one", store, chosen[0].ID)
+		return nil, usagef("there is no such check for --store %s in this shape: %s is for another one", store, chosen[0].ID)
 	}
 	return left, nil
 }
 
 // labRun are the flags of impart lab run.
 type labRun struct {
-	out, binary, store        string
+	on                        deployment
+	out, binary               string
 	short, strict, keep, json bool
 }
 
@@ -117,7 +139,7 @@ func labRunCommand(env streams) *cobra.Command {
 			"PASS: nothing was violated, the fault bit, and every twin was caught. NOT_RUN: this machine lacks something; it never counts as PASS. " +
 			"Ends with 1 if a check failed, and with --strict also if one did not run.\n\n" +
 			"The servers need a program built with fault points. Inside the source tree one is built; elsewhere name it with --binary.",
-		Example: "# everything\nimpart lab run\n\n# the quick set\nimpart lab run --short\n\n# one check, and keep its stores to look into\nimpart lab run --keep power-cut\n\n# everything on PostgreSQL\nimpart lab run --store postgres",
+		Example: "# everything\nimpart lab run\n\n# the quick set\nimpart lab run --short\n\n# one check, and keep its stores to look into\nimpart lab run --keep power-cut\n\n# everything on PostgreSQL\nimpart lab run --store postgres\n\n# gateways and logic nodes apart\nimpart lab run --store postgres --redis",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -129,13 +151,13 @@ func labRunCommand(env streams) *cobra.Command {
 	cmd.Flags().BoolVar(&flags.short, "short", false, "only the quick set")
 	cmd.Flags().BoolVar(&flags.strict, "strict", false, "a check that could not run is a failure too")
 	cmd.Flags().BoolVar(&flags.keep, "keep", false, "keep the stores of all checks; else only those of failed ones stay")
-	addEngine(cmd, &flags.store)
+	flags.on.add(cmd)
 	addJSON(cmd, &flags.json)
 	return cmd
 }
 
 func (f *labRun) run(ctx context.Context, cmd *cobra.Command, env streams, names []string) error {
-	chosen, err := chooseChecks(f.store, names)
+	chosen, err := chooseChecks(f.on, names)
 	if err != nil {
 		return err
 	}
@@ -165,7 +187,7 @@ func (f *labRun) run(ctx context.Context, cmd *cobra.Command, env streams, names
 		return err
 	}
 	result, err := lab.Run(ctx, chosen, lab.Options{
-		Binary: binary, Version: versionOf(ctx, binary), Out: out, Keep: f.keep, Store: lab.Engine(f.store), Progress: show.step,
+		Binary: binary, Version: versionOf(ctx, binary), Out: out, Keep: f.keep, Store: lab.Engine(f.on.store), Shape: f.on.shape(), Progress: show.step,
 	})
 	show.end()
 	interrupted := ctx.Err() != nil

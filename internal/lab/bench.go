@@ -25,6 +25,8 @@ type Bench struct {
 	Binary string
 	// Engine is what stores are made in, unless a check says otherwise.
 	Engine Engine
+	// Shape is what nodes consist of.
+	Shape Shape
 
 	ctx      context.Context
 	pool     *pool
@@ -33,7 +35,8 @@ type Bench struct {
 	mu       sync.Mutex // guards what follows
 	seen     outcome
 	cleanups []func()
-	servers  int
+	named    map[string]int // how many processes have begun with a name
+	redis    *Redis
 }
 
 // Sabotaged reports whether the run is the twin of that name.
@@ -233,5 +236,5 @@ func newBench(ctx context.Context, o *Options, dir string, s Sabotage) (*Bench, 
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(data))
 	}
-	return &Bench{Sabotage: s, Dir: dir, Data: data, Binary: o.Binary, Engine: o.Store, ctx: ctx, pool: o.pool, timeline: t}, nil
+	return &Bench{Sabotage: s, Dir: dir, Data: data, Binary: o.Binary, Engine: o.Store, Shape: o.Shape, ctx: ctx, pool: o.pool, timeline: t}, nil
 }

@@ -109,18 +109,15 @@ const listenStore = "IM_LISTEN_STORE="
 
 // NewNode is a server on this database that has not been started.
 func (d *Database) NewNode(env ...string) *Server {
-	s := d.b.newServer("", env)
-	s.place = d.place
-	return s
+	return d.b.newServer("", env).on(d.place)
 }
 
 // NewNodeAt is NewNode that finds the database at another address alone, as of a
 // [Database.Link]. Rows are looked at past it.
 func (d *Database) NewNodeAt(addr string, env ...string) *Server {
-	s := d.b.newServer("", env)
-	s.place = &place{dsn: func() string { return d.Server().DSNAt(addr, databaseName) }, look: d.place.look}
-	d.b.Cleanup(s.place.close)
-	return s
+	p := &place{dsn: func() string { return d.Server().DSNAt(addr, databaseName) }, look: d.place.look}
+	d.b.Cleanup(p.close)
+	return d.b.newServer("", env).on(p)
 }
 
 // Node starts a server on this database.

@@ -24,6 +24,7 @@ type Check struct {
 	Expect    string // what has to be observed
 	Short     bool   // belongs to the quick set
 	Only      Engine // the engine that it is about; "": any
+	Shape     Shape  // the shape that it is about; "": any
 	// Twins are the same check with one guard switched off, at least one.
 	Twins []Sabotage
 	// Limit bounds one run of the check; 0 is [defaultLimit].

@@ -26,6 +26,7 @@ type Result struct {
 	Run     string        `json:"run"`
 	Version string        `json:"version"`
 	Store   string        `json:"store"`
+	Shape   Shape         `json:"shape"`
 	Checks  []CheckResult `json:"checks"`
 }
 

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ type Options struct {
 	Out     string // folder of this run's evidence; it is made
 	Keep    bool   // keep the stores of all runs; else those of failed checks are kept
 	Store   Engine // what servers keep their messages in; "" is SQLite
+	Shape   Shape  // what nodes consist of; "" is Whole
 	// Progress is told of each step, by one goroutine; nil is fine.
 	Progress func(Step)
 
@@ -54,15 +56,13 @@ func NewRun(dir string) (string, error) {
 // and writes result.json and the timeline after each of them. When ctx ends, the
 // rest is NOT_RUN and ctx's cause comes back with the result.
 func Run(ctx context.Context, checks []Check, o Options) (_ *Result, err error) {
-	if o.Store == "" {
-		o.Store = SQLite
-	}
+	o.Store, o.Shape = cmp.Or(o.Store, SQLite), cmp.Or(o.Shape, Whole)
 	o.pool = new(pool)
 	defer func() { err = errors.Join(err, o.pool.close()) }()
 	if err := os.MkdirAll(o.Out, 0o755); err != nil {
 		return nil, err
 	}
-	r := &Result{Run: filepath.Base(o.Out), Version: o.Version, Store: string(o.Store), Checks: []CheckResult{}}
+	r := &Result{Run: filepath.Base(o.Out), Version: o.Version, Store: string(o.Store), Shape: o.Shape, Checks: []CheckResult{}}
 	for i := range checks {
 		progress := func(s Step) {
 			if o.Progress != nil {

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,12 +24,16 @@ import (
 )
 
 // Server is one node on the bench: a store and, most of the time, a process that
-// serves it. Its address stays the same over restarts.
+// serves it. Its address stays the same over restarts. Where roles are apart it is a
+// gateway, with a logic node of its own behind it: what is done to it is done to both.
 type Server struct {
 	b     *Bench
-	name  string // on the timeline
-	dir   string // where the process works
-	place *place // of the store, which other nodes may share
+	name  string    // on the timeline
+	role  string    // "serve", "gateway" or "logic"
+	rules []*Server // the logic nodes that a gateway asks
+	own   *Server   // the logic node that shares a gateway's fate; nil: none
+	dir   string    // where the process works
+	place *place    // of the store, which other nodes may share
 	env   []string
 	// MaxFiles limits the open files of processes that are started from now on; 0: not.
 	MaxFiles uint64
@@ -37,6 +42,7 @@ type Server struct {
 	proc   *process.Process
 	told   chan struct{} // closed when all that has struck proc is on the timeline
 	addr   string
+	hop    string // where gateways find a logic node
 	starts int
 }
 
@@ -51,16 +57,13 @@ func (b *Bench) Serve(env ...string) *Server {
 // SQLite's is in the folder dir, "" for a folder of its own.
 func (b *Bench) NewServer(dir string, env ...string) *Server {
 	s := b.newServer(dir, env)
-	s.place = b.freshPlace(s.dir)
-	return s
+	return s.on(b.freshPlace(s.dir))
 }
 
 // NewNode is a server that has not been started, on the store of this one, at which
 // it looks through the same place.
 func (s *Server) NewNode(env ...string) *Server {
-	node := s.b.newServer("", env)
-	node.place = s.place
-	return node
+	return s.b.newServer("", env).on(s.place)
 }
 
 // Node starts another node on the store of this one.
@@ -72,19 +75,67 @@ func (s *Server) Node(env ...string) *Server {
 
 // newServer is a server without a store.
 func (b *Bench) newServer(dir string, env []string) *Server {
+	s := b.newProcess("server", "serve", dir, env)
+	name, dir := s.name, s.dir
+	if b.Shape == Apart {
+		s.role = "gateway"
+		s.own = &Server{b: b, name: name + "-logic", role: "logic", dir: dir, env: env}
+		s.rules = []*Server{s.own}
+		b.Cleanup(s.own.end)
+	}
+	return s
+}
+
+// newProcess is a server of a role, with a name of its own.
+func (b *Bench) newProcess(name, role, dir string, env []string) *Server {
 	b.mu.Lock()
-	b.servers++
-	name := "server"
-	if b.servers > 1 {
-		name += strconv.Itoa(b.servers)
+	if b.named == nil {
+		b.named = map[string]int{}
+	}
+	b.named[name]++
+	if n := b.named[name]; n > 1 {
+		name += strconv.Itoa(n)
 	}
 	b.mu.Unlock()
 	if dir == "" {
 		dir = filepath.Join(b.Data, name)
 		b.Must(os.MkdirAll(dir, 0o755))
 	}
-	s := &Server{b: b, name: name, dir: dir, env: env}
+	s := &Server{b: b, name: name, role: role, dir: dir, env: env}
 	b.Cleanup(s.end)
+	return s
+}
+
+// Logic starts a logic node on a fresh store.
+func (b *Bench) Logic(env ...string) *Server {
+	s := b.newProcess("logic", "logic", "", env)
+	s.place = b.freshPlace(s.dir)
+	s.Start()
+	return s
+}
+
+// Logic starts another logic node on the store of this one.
+func (s *Server) Logic(env ...string) *Server {
+	other := s.b.newProcess("logic", "logic", "", env)
+	other.place = s.place
+	other.Start()
+	return other
+}
+
+// Gateway starts a gateway that asks these logic nodes.
+func (b *Bench) Gateway(rules []*Server, env ...string) *Server {
+	s := b.newProcess("gateway", "gateway", "", env)
+	s.place, s.rules = rules[0].place, rules
+	s.Start()
+	return s
+}
+
+// on puts a server that has not been started on a store.
+func (s *Server) on(p *place) *Server {
+	s.place = p
+	if s.own != nil {
+		s.own.place = p
+	}
 	return s
 }
 
@@ -95,29 +146,59 @@ func (s *Server) Start(env ...string) {
 
 // TryStart is Start for a server that may refuse to.
 func (s *Server) TryStart(env ...string) error {
+	if s.own != nil {
+		if !s.own.runs() {
+			if err := s.own.TryStart(env...); err != nil {
+				return err
+			}
+		}
+		if s.runs() { // its logic node alone had ended
+			return nil
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	listen := s.addr
-	if listen == "" {
-		listen = "127.0.0.1:0"
-	}
 	s.starts++
 	log := filepath.Join(s.b.Dir, fmt.Sprintf("%s-%d.log", s.name, s.starts))
-	all := slices.Concat([]string{"IM_LISTEN=" + listen, "IM_STORE=" + s.place.dsn(), "IM_LOG_FORMAT=text"}, s.env, env, s.b.Sabotage.Env)
+	all := slices.Concat(s.settings(), s.env, env, s.b.Sabotage.Env)
 	if bug := s.b.Sabotage.Bug; bug != "" {
 		all = append(all, "IM_BUG="+string(bug))
 	}
 	began := time.Now()
-	p, err := process.Start(s.b.ctx, process.Config{Binary: s.b.Binary, Env: all, Dir: s.dir, Log: log, MaxFiles: s.MaxFiles})
+	p, err := process.Start(s.b.ctx, process.Config{Binary: s.b.Binary, Args: []string{s.role}, Env: all, Dir: s.dir, Log: log, MaxFiles: s.MaxFiles})
 	if err != nil {
 		s.b.Note(s.name, "failed", "%s", clip(err.Error()))
 		return err
 	}
-	s.proc, s.addr, s.told = p, p.Addr(), make(chan struct{})
+	s.proc, s.addr, s.hop, s.told = p, p.Addr(), p.Hop(), make(chan struct{})
 	s.b.Note(s.name, "started", "%s", strings.Join(slices.Concat(
 		[]string{fmt.Sprintf("pid %d on %s after %d ms", p.PID(), p.Addr(), time.Since(began).Milliseconds())}, tellable(s.env), tellable(env)), " "))
 	go s.tellStrikes(log, p, s.told)
 	return nil
+}
+
+// settings are those that the role needs, under mu.
+func (s *Server) settings() []string {
+	anywhere := "127.0.0.1:0"
+	all := []string{"IM_LOG_FORMAT=text", "IM_LISTEN=" + cmp.Or(s.addr, anywhere)}
+	switch s.role {
+	case "gateway":
+		var hops []string
+		for _, r := range s.rules {
+			hops = append(hops, r.Hop())
+		}
+		return append(all, "IM_LOGIC="+strings.Join(hops, ","), "IM_REDIS="+s.b.redisURL(), "IM_GATEWAY_ID="+s.name, listenStore+s.place.dsn())
+	case "logic":
+		return append(all, "IM_LOGIC_LISTEN="+cmp.Or(s.hop, anywhere), "IM_STORE="+s.place.dsn(), "IM_REDIS="+s.b.redisURL())
+	}
+	return append(all, "IM_STORE="+s.place.dsn())
+}
+
+// runs reports whether its process does.
+func (s *Server) runs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc != nil && s.proc.Running()
 }
 
 // tellable are the settings without those that hold a password.
@@ -142,13 +223,21 @@ func (s *Server) Restart(env ...string) {
 
 // Kill ends the process as a crash does.
 func (s *Server) Kill() {
-	p := s.Process()
-	if !p.Running() {
-		return
+	s.KillEdge()
+	if s.own != nil {
+		s.own.KillEdge()
 	}
-	p.Kill()
-	s.ended(p)
-	s.b.Note(s.name, "killed", "SIGKILL, exit code %d", p.ExitCode())
+}
+
+// KillEdge is Kill for the process that has the connections: a gateway's logic node
+// goes on.
+func (s *Server) KillEdge() {
+	p := s.Process()
+	if p.Running() {
+		p.Kill()
+		s.ended(p)
+		s.b.Note(s.name, "killed", "SIGKILL, exit code %d", p.ExitCode())
+	}
 }
 
 // Drain ends the process as an upgrade does (SIGTERM): it says goodbye first.
@@ -161,6 +250,9 @@ func (s *Server) Drain() {
 	s.ended(p)
 	s.b.Note(s.name, "drained", "SIGTERM, exit code %d", code)
 	s.b.Wants(code == 0, "a drained server ended with exit code %d", code)
+	if s.own != nil {
+		s.own.Drain()
+	}
 }
 
 // Process is the process that was started last.
@@ -173,18 +265,28 @@ func (s *Server) Process() *process.Process {
 	return s.proc
 }
 
-// Exit waits until the process has ended by itself and gives its exit code; -1
-// if it still runs after that time.
+// Exit waits until the process, or the one of its logic node, has ended by itself and
+// gives its exit code; -1 if it still runs after that time.
 func (s *Server) Exit(within time.Duration) int {
-	p := s.Process()
+	ends := s
+	var behind <-chan struct{}
+	if s.own != nil {
+		behind = s.own.Process().Done()
+	}
+	late := time.NewTimer(within)
+	defer late.Stop()
 	select {
-	case <-p.Done():
-		s.ended(p)
-		s.b.Note(s.name, "ended", "exit code %d", p.ExitCode())
-	case <-time.After(within):
+	case <-s.Process().Done():
+	case <-behind:
+		ends = s.own
+	case <-late.C:
+		return s.Process().ExitCode()
 	case <-s.b.ctx.Done():
 		s.b.Must(s.b.ctx.Err())
 	}
+	p := ends.Process()
+	ends.ended(p)
+	s.b.Note(ends.name, "ended", "exit code %d", p.ExitCode())
 	return p.ExitCode()
 }
 
@@ -192,12 +294,18 @@ func (s *Server) Exit(within time.Duration) int {
 func (s *Server) Pause() {
 	s.b.Must(s.Process().Pause())
 	s.b.Note(s.name, "paused", "SIGSTOP")
+	if s.own != nil {
+		s.own.Pause()
+	}
 }
 
 // Resume lets a paused process go on.
 func (s *Server) Resume() {
 	s.b.Must(s.Process().Resume())
 	s.b.Note(s.name, "resumed", "SIGCONT")
+	if s.own != nil {
+		s.own.Resume()
+	}
 }
 
 // end stops the server at the end of a run, and looks for a wreck in its log.
@@ -224,6 +332,9 @@ func (s *Server) end() {
 // Addr is where it listens, as "127.0.0.1:8080".
 func (s *Server) Addr() string { s.mu.Lock(); defer s.mu.Unlock(); return s.addr }
 
+// Hop is where gateways find a logic node.
+func (s *Server) Hop() string { s.mu.Lock(); defer s.mu.Unlock(); return s.hop }
+
 // URL is the base of its HTTP endpoints.
 func (s *Server) URL() string { return "http://" + s.Addr() }
 
@@ -242,6 +353,9 @@ func (s *Server) Struck(p fault.Point) (times int) {
 // Metric is the sum of a metric over its labels, of those samples whose line has
 // all of the given texts (`why="sweep"`).
 func (s *Server) Metric(name string, having ...string) (sum float64) {
+	if s.own != nil {
+		sum = s.own.Metric(name, having...)
+	}
 	text, err := s.call(http.MethodGet, "/metrics", nil)
 	s.b.Must(err)
 	for line := range strings.Lines(string(text)) {
@@ -257,6 +371,19 @@ func (s *Server) Metric(name string, having ...string) (sum float64) {
 		sum += value
 	}
 	return sum
+}
+
+// Pending is how many flows owe an acknowledgement: as the server counts them, or as
+// anybody can in Redis.
+func (s *Server) Pending() int {
+	if s.role != "gateway" {
+		return int(s.Metric("im_pending_flows"))
+	}
+	text, err := s.b.Redis().Do(s.b.ctx, "ZCARD", "ack:pending:"+s.name)
+	s.b.Must(err)
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	s.b.Must(err)
+	return n
 }
 
 // PutConv makes a group of these users, who see it from its first event on.

@@ -25,9 +25,20 @@ const (
 // Engines are all of them.
 func Engines() []Engine { return []Engine{SQLite, PostgreSQL} }
 
-// On gives the checks that make sense on an engine, in their own order.
-func On(engine Engine, checks []Check) []Check {
-	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool { return c.Only != "" && c.Only != engine })
+// Shape is what a node consists of.
+type Shape string
+
+// The shapes. The zero value of a shape is Whole.
+const (
+	Whole Shape = "whole" // impart serve
+	Apart Shape = "apart" // impart gateway and impart logic, with a Redis
+)
+
+// On gives the checks that make sense on an engine and in a shape, in their own order.
+func On(engine Engine, shape Shape, checks []Check) []Check {
+	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool {
+		return c.Only != "" && c.Only != engine || c.Shape != "" && c.Shape != shape
+	})
 }
 
 // pool is the PostgreSQL server that the checks of a run have in common, each with

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/pending"
 )
 
@@ -232,6 +233,9 @@ func (p *Pending) Due(ctx context.Context, limit int) ([]pending.Entry, error) {
 		values, err := dueScript.Exec(ctx, p.c.get(), p.keys, []string{p.token, p.time(), strconv.Itoa(limit), strconv.Itoa(pending.Attempts)}).AsStrSlice()
 		return parseFlows(values), err
 	})
+	if fault.Planted(fault.RetriesForEver) {
+		return due, errors.Join(err, p.again(ctx, due))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range due {
@@ -240,6 +244,17 @@ func (p *Pending) Due(ctx context.Context, limit int) ([]pending.Entry, error) {
 		}
 	}
 	return due, err
+}
+
+// again is what a set does that lacks D10: it never gives up.
+func (p *Pending) again(ctx context.Context, due []pending.Entry) (err error) {
+	for i := range due {
+		if due[i].Attempts > pending.Attempts {
+			due[i].Attempts = pending.Attempts
+			err = errors.Join(err, p.Moved(ctx, due[i]))
+		}
+	}
+	return err
 }
 
 // Len implements [pending.Set].

@@ -41,7 +41,7 @@ func answers() []lab.Check {
 		},
 		{
 			ID: "002-pending-drains", Invariant: "D10", Short: true,
-			What:   "Messages flow to devices that acknowledge and to one that never does; im_pending_flows is watched.",
+			What:   "Messages flow to devices that acknowledge and to one that never does; im_pending_flows is watched, or with a Redis ZCARD ack:pending:ID.",
 			Expect: "at most one flow a device and conversation, 0 in the end, im_deliver_failed_total counts what was given up",
 			Twins:  []lab.Sabotage{lab.Planted(fault.RetriesForEver, "retries do not stop")},
 			Run:    pendingDrains,
@@ -149,7 +149,7 @@ func killRepaired(ctx context.Context, b *lab.Bench) {
 	b.Wants(!counted, "a message counts as delivered that was lost")
 	b.Bit("pushes lost", s.Struck(fault.Push))
 	other.Close()
-	s.Kill()
+	s.KillEdge()
 	b.Bit("exit code 137", count(s.Process().ExitCode() == halted))
 	began := time.Now()
 	s.Start()
@@ -177,21 +177,21 @@ func pendingDrains(ctx context.Context, b *lab.Bench) {
 	phone, other := b.Device(s.Addr(), ana), b.Device(s.Addr(), ben)
 	b.Device(s.Addr(), "u-mute")   // never acknowledges
 	const messages, flows = 100, 3 // every device, the sender's own too
-	highest := 0.0
+	highest := 0
 	for i := range messages {
 		sent := phone.MustSend(ab, cmid("m", i), "hi")
 		for _, d := range []*lab.Device{phone, other} {
 			_, err := d.Ack(ab, sent.Seq)
 			b.Must(err)
 		}
-		highest = max(highest, s.Metric("im_pending_flows"))
+		highest = max(highest, s.Pending())
 	}
-	drained := b.Eventually(6*time.Second, func() bool { return s.Metric("im_pending_flows") == 0 })
-	left := s.Metric("im_pending_flows")
+	drained := b.Eventually(6*time.Second, func() bool { return s.Pending() == 0 })
+	left := s.Pending()
 	failed := s.Metric("im_deliver_failed_total", `reason="ack_timeout"`)
 	b.Bit("retries", int(s.Metric("im_retry_total")))
-	b.Wants(highest <= flows, "%v flow(s) pending at once with %d devices", highest, flows)
-	b.Wants(drained, "%v flow(s) still pending", left)
+	b.Wants(highest <= flows, "%d flow(s) pending at once with %d devices", highest, flows)
+	b.Wants(drained, "%d flow(s) still pending", left)
 	b.Wants(failed == 1, "im_deliver_failed_total is %v instead of 1", failed)
-	b.Saw("at most %v pending, %v in the end, %v given up", highest, left, failed)
+	b.Saw("at most %d pending, %d in the end, %v given up", highest, left, failed)
 }

@@ -32,6 +32,9 @@ func table() string {
 			id += " *"
 		}
 		on := map[lab.Engine]string{"": "both", lab.SQLite: "SQLite", lab.PostgreSQL: "PostgreSQL"}[c.Only]
+		if c.Shape != "" {
+			on += ", " + string(c.Shape)
+		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", id, c.Invariant, on, c.What, c.Expect, strings.Join(twins, ", "))
 	}
 	return b.String() + "\n\\* in the quick set.\n"

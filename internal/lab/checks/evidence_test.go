@@ -30,18 +30,20 @@ func evidenceFaults(text string, all []lab.Check) (faults []string) {
 	shown := map[string]bool{}
 	for _, row := range labRow.FindAllStringSubmatch(text, -1) {
 		flags, names := strings.Fields(strings.Trim(row[2], "'")), []string(nil)
-		engine := lab.SQLite
+		engine, shape := lab.SQLite, lab.Whole
 		if len(flags) > 1 && flags[0] == "--store" {
-			engine, names = lab.Engine(flags[1]), flags[2:]
-		} else {
-			names = flags
+			engine, flags = lab.Engine(flags[1]), flags[2:]
 		}
+		if len(flags) > 0 && flags[0] == "--redis" {
+			shape, flags = lab.Apart, flags[1:]
+		}
+		names = flags
 		chosen, err := lab.Select(all, names)
 		if err != nil {
 			faults = append(faults, err.Error())
 		}
-		if len(lab.On(engine, chosen)) < len(chosen) {
-			faults = append(faults, "a row of "+row[1]+" names a check that is not for "+string(engine))
+		if len(lab.On(engine, shape, chosen)) < len(chosen) {
+			faults = append(faults, "a row of "+row[1]+" names a check that is not for "+string(engine)+", "+string(shape))
 		}
 		for _, c := range chosen {
 			shown[c.ID] = true

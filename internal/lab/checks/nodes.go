@@ -25,7 +25,7 @@ func nodes() []lab.Check {
 			Run:    nodePaused,
 		},
 		{
-			ID: "listen-cut", Invariant: "D5", Only: lab.PostgreSQL,
+			ID: "listen-cut", Invariant: "D5", Only: lab.PostgreSQL, Shape: lab.Whole,
 			What:   "The connection on which a node listens is cut for 2 s, ended by the database, and swallowed without a word; each time a message is stored at the other node meanwhile. The sweep runs once a minute.",
 			Expect: "each message is with the device within 12 s, long before the sweep",
 			Twins:  []lab.Sabotage{lab.Planted(fault.MissedUntold, "a bus that hears again does not say that it was deaf")},

@@ -60,6 +60,7 @@ type Process struct {
 	out  *output
 	log  string
 	addr string
+	hop  string        // where gateways find a logic node; "" of others
 	done chan struct{} // closed when the process has ended and is waited for
 
 	mu     sync.Mutex // guards what follows
@@ -67,7 +68,7 @@ type Process struct {
 }
 
 // Start starts a process and waits until it prints "ready http://ADDRESS" on
-// standard output. When that does not come in time, or ctx ends, the process is
+// standard output; of a logic node "grpc://ADDRESS" follows. When that does not come in time, or ctx ends, the process is
 // killed and the error ends with its log.
 func Start(ctx context.Context, c Config) (*Process, error) {
 	c, err := c.withDefaults()
@@ -86,7 +87,7 @@ func Start(ctx context.Context, c Config) (*Process, error) {
 	if err := StartBound(p.cmd, p.done); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.Binary, err)
 	}
-	if p.addr, err = p.awaitReady(ctx, c.ReadyWithin); err != nil {
+	if err = p.awaitReady(ctx, c.ReadyWithin); err != nil {
 		p.Kill()
 		return nil, fmt.Errorf("%s: %w; exit code %d; output %q; its log ends with:\n%s",
 			filepath.Base(c.Binary), err, p.ExitCode(), p.Output(), p.LogTail(40))
@@ -111,23 +112,27 @@ func command(c Config) *exec.Cmd {
 	return cmd
 }
 
-func (p *Process) awaitReady(ctx context.Context, within time.Duration) (string, error) {
+func (p *Process) awaitReady(ctx context.Context, within time.Duration) error {
 	late := time.NewTimer(within)
 	defer late.Stop()
 	select {
-	case addr := <-p.out.ready:
-		return addr, nil
+	case found := <-p.out.ready:
+		p.addr, p.hop = found[0], found[1]
+		return nil
 	case <-p.done:
-		return "", errors.New("the process ended before it was ready")
+		return errors.New("the process ended before it was ready")
 	case <-late.C:
-		return "", fmt.Errorf("not ready within %v", within)
+		return fmt.Errorf("not ready within %v", within)
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 
 // Addr is where it listens, as "127.0.0.1:8080".
 func (p *Process) Addr() string { return p.addr }
+
+// Hop is where gateways find a logic node, as "127.0.0.1:9090"; "" of others.
+func (p *Process) Hop() string { return p.hop }
 
 // URL is the base of its HTTP endpoints, without a slash at the end.
 func (p *Process) URL() string { return "http://" + p.addr }
