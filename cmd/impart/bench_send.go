@@ -25,11 +25,14 @@ func benchSendCommand(f *benchFlags) *cobra.Command {
 				return err
 			}
 			for _, with := range compare {
-				if err := oneOf("--compare", with, "naive", "raw"); err != nil {
+				if err := oneOf("--compare", with, "naive", "raw", "roles"); err != nil {
 					return err
 				}
 			}
 			load.Naive, load.Raw = slices.Contains(compare, "naive"), slices.Contains(compare, "raw")
+			if load.Apart = slices.Contains(compare, "roles"); load.Apart && e.StartApart == nil {
+				return usagef("--compare: roles apart share a database, so they go with --store postgres and without --url")
+			}
 			if (load.Naive || load.Raw) && e.OpenStore == nil {
 				return usagef("--compare: compares on this machine's disk, so it goes without --url")
 			}
@@ -43,7 +46,7 @@ func benchSendCommand(f *benchFlags) *cobra.Command {
 	benchFlag(cmd, "duration", "10s", "how long each window lasts", duration(&load.Duration, 100*time.Millisecond, 30*day))
 	flags := cmd.Flags()
 	flags.StringVar(&rate, "rate", "", "also an open loop: sends a second, such as 5000, or a share of what the closed loop did, such as 25%")
-	flags.StringSliceVar(&compare, "compare", nil, "in turns, also: naive (a server of the same kind with one transaction per message), raw (the store called directly in batches)")
+	flags.StringSliceVar(&compare, "compare", nil, "in turns, also: naive (a server of the same kind with one transaction per message), raw (the store called directly in batches), roles (a gateway and a logic node apart, with --store postgres)")
 	return cmd
 }
 

@@ -71,6 +71,9 @@ func (f *benchFlags) prepare(ctx context.Context, cmd *cobra.Command, t *targets
 		return err
 	}
 	e.OpenStore = t.openStore
+	if t.stores.server != nil {
+		e.StartApart = t.startApart
+	}
 	e.Again = func(ctx context.Context, ended *bench.Process) (*bench.Target, error) {
 		return t.startIn(ctx, ended.Folder, false)
 	}
@@ -140,13 +143,62 @@ func (t *targets) startIn(ctx context.Context, folder string, naive bool) (*benc
 	if err := t.owns(p); err != nil {
 		return nil, err
 	}
+	made := t.targetOf(p)
+	made.Process, made.Database, made.Storage = p, t.stores.cpu(), t.stores.storage(folder, p)
+	return made, nil
+}
+
+// startApart starts a logic node of our own, and a gateway in front of it.
+func (t *targets) startApart(ctx context.Context) (*bench.Target, error) {
+	folder, err := t.next("roles")
+	if err != nil {
+		return nil, err
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	store, err := t.stores.address(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	launch := func(args []string, variable string) (*bench.Process, error) {
+		args = append(args, "--listen", "127.0.0.1:0", "--log-level", "warn")
+		p, err := bench.StartProcess(ctx, exe, args, append(slices.Clone(t.environ), variable+"="+store), folder)
+		if err != nil {
+			return nil, err
+		}
+		return p, t.owns(p)
+	}
+	node, err := launch([]string{"logic", "--logic-listen", "127.0.0.1:0", "--rate-send", "0"}, "IM_STORE")
+	if err != nil {
+		return nil, err
+	}
+	edge, err := launch([]string{"gateway", "--logic", node.Hop}, "IM_LISTEN_STORE")
+	if err != nil {
+		return nil, err
+	}
+	made := t.targetOf(edge)
+	gateway, logic := made.Metrics, t.targetOf(node).Metrics
+	made.Metrics = func(ctx context.Context) ([]byte, error) {
+		here, err := gateway(ctx)
+		if err != nil {
+			return nil, err
+		}
+		there, err := logic(ctx)
+		return append(append(here, '\n'), there...), err
+	}
+	made.Process, made.Database, made.Storage = edge, t.stores.cpu(), t.stores.storage(folder, node)
+	return made, nil
+}
+
+// targetOf reaches a process of our own, whose users sign in as they like.
+func (t *targets) targetOf(p *bench.Process) *bench.Target {
 	client := &adminClient{url: p.URL, http: http.Client{Timeout: clientTime}}
-	made := target(client, func(i int) (impart.UserID, string, error) {
+	return target(client, func(i int) (impart.UserID, string, error) {
 		user := benchUser(t.bench, i)
 		return user, auth.DevPrefix + string(user), nil
 	})
-	made.Process, made.Database, made.Storage = p, t.stores.cpu(), t.stores.storage(folder, p)
-	return made, nil
 }
 
 // owns notes a server that has to be ended.

@@ -52,14 +52,14 @@ func TestBenchOnPostgres(t *testing.T) {
 	}
 	folder := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), exe, "bench", "send", "--store", "postgres", "--dir", folder, "--senders", "4", "--conversations", "2",
-		"--turns", "5", "--duration", "200ms", "--rounds", "1", "--compare", "naive")
+		"--turns", "5", "--duration", "200ms", "--rounds", "1", "--compare", "naive,roles")
 	cmd.Args[0] = "impart"
 	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"with its defaults and PostgreSQL 1", "CPU of the database", "× one transaction per message", "ok  no message lost"} {
+	for _, want := range []string{"with its defaults and PostgreSQL 1", "CPU of the database", "× one transaction per message", "ok  no message lost", "% of the single process, gateway and logic apart", "ok  no message twice, gateway and logic apart"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}

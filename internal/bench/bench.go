@@ -43,6 +43,9 @@ type Env struct {
 	// Target.Process was stopped, starts another private server; nil Process in
 	// what it returns means a server that was running before.
 	Start func(ctx context.Context, naive bool) (*Target, error)
+	// StartApart is Start for a gateway and a logic node as processes of their own, of
+	// which the Process is the gateway; nil where that cannot be.
+	StartApart func(ctx context.Context) (*Target, error)
 	// Again starts a private server on the store of one that has ended.
 	Again func(ctx context.Context, ended *Process) (*Target, error)
 	// OpenStore opens a store of the kind that a private server has, in a new

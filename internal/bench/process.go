@@ -24,6 +24,7 @@ const (
 // own, so that Ctrl-C at a terminal stops the bench first and the server after it.
 type Process struct {
 	URL    string
+	Hop    string        // host:port for gateways, of a logic node
 	Took   time.Duration // from the start of the process to its ready line
 	Folder string
 	cmd    *exec.Cmd
@@ -65,7 +66,7 @@ func StartProcess(ctx context.Context, exe string, args, env []string, folder st
 		_ = p.cmd.Wait()
 		return nil, fmt.Errorf("the server of our own did not start: it said %q (%w)\n%s", line, errors.Join(err, ctx.Err()), p.tail())
 	}
-	p.URL = url
+	p.URL, p.Hop, _ = strings.Cut(url, " grpc://")
 	go func() {
 		_ = p.cmd.Wait() // how it ended is in the state
 		close(p.ended)

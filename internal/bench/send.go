@@ -19,6 +19,7 @@ type SendLoad struct {
 	// Rate is sends a second of an open loop; 0: none. With Share it is instead that
 	// share (0..1) of what the closed loop has just done.
 	Rate, Share float64
+	Apart       bool // also a gateway and a logic node apart, turn about
 	Naive       bool // also a server with one transaction per message, turn about
 	Raw         bool // also the store called directly with batches of 256, turn about
 }
@@ -30,7 +31,7 @@ func (l *SendLoad) setDefaults() {
 	defaultTo(&l.Duration, 10*time.Second)
 	defaultTo(&l.Turns, loneTurns)
 	rounds := 1
-	if l.Naive || l.Raw {
+	if l.Naive || l.Raw || l.Apart {
 		rounds = 3
 	}
 	defaultTo(&l.Rounds, rounds)
@@ -66,6 +67,11 @@ func (e *Env) Send(ctx context.Context, l SendLoad) error {
 			return err
 		}
 	}
+	if b.roles != nil {
+		if err := e.verify(ctx, b.roles, b.apart.ledger, anybody); err != nil {
+			return err
+		}
+	}
 	b.summarize()
 	return nil
 }
@@ -73,14 +79,15 @@ func (e *Env) Send(ctx context.Context, l SendLoad) error {
 // sendBench is one run of [Env.Send].
 type sendBench struct {
 	*Env
-	load          SendLoad
-	server, naive *Target
-	crowd, slow   *crowd
-	yard          *yardstick
+	load                 SendLoad
+	server, naive, roles *Target
+	crowd, slow, apart   *crowd
+	yard                 *yardstick
 
 	alone, commit      Run
 	group, single, raw []Run
-	paced              *Run // the open loop
+	hops               []Run // with the roles apart
+	paced              *Run  // the open loop
 }
 
 func (b *sendBench) prepare(ctx context.Context) (err error) {
@@ -100,6 +107,15 @@ func (b *sendBench) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if l.Apart {
+		if b.roles, err = b.StartApart(ctx); err != nil {
+			return err
+		}
+		b.roles.Label = ", gateway and logic apart"
+		if b.apart, err = b.newCrowd(ctx, b.roles, l.Senders, l.Conversations, l.Body); err != nil {
+			return err
+		}
+	}
 	if b.OpenStore != nil {
 		b.yard, err = b.newYardstick(ctx, l.Senders, l.Conversations, l.Body)
 	}
@@ -107,7 +123,7 @@ func (b *sendBench) prepare(ctx context.Context) (err error) {
 }
 
 func (b *sendBench) close() {
-	for _, c := range []*crowd{b.crowd, b.slow} {
+	for _, c := range []*crowd{b.crowd, b.slow, b.apart} {
 		if c != nil {
 			c.close()
 		}
@@ -161,6 +177,13 @@ func (b *sendBench) round(ctx context.Context, round int) error {
 			return err
 		}
 		b.single = append(b.single, run)
+	}
+	if b.load.Apart && ctx.Err() == nil {
+		run, err := b.closedLoop(ctx, b.roles, b.apart, name("gateway and logic apart"))
+		if err != nil {
+			return err
+		}
+		b.hops = append(b.hops, run)
 	}
 	if b.load.Raw && b.yard != nil && ctx.Err() == nil {
 		run, err := b.ceiling(ctx, name("the store alone, batches of 256"))
@@ -231,7 +254,7 @@ func (b *sendBench) summarize() {
 	if b.yard != nil {
 		r.Runs = append(r.Runs, b.commit)
 	}
-	for _, runs := range [][]Run{b.group, b.single, b.raw} {
+	for _, runs := range [][]Run{b.group, b.single, b.hops, b.raw} {
 		r.Runs = append(r.Runs, runs...)
 	}
 	if b.paced != nil {
@@ -239,6 +262,8 @@ func (b *sendBench) summarize() {
 	}
 	r.ratio(Ratio{Name: "× one transaction per message", Value: medianRate(b.group) / medianRate(b.single), Reach: 8,
 		Why: "sends a second, medians, both servers in this run"}, slices.Concat(b.group, b.single)...)
+	r.ratio(Ratio{Name: "% of the single process, gateway and logic apart", Value: 100 * medianRate(b.hops) / medianRate(b.group), Reach: 70,
+		Why: "sends a second, medians, both in this run; the processes apart share the machine"}, slices.Concat(b.group, b.hops)...)
 	r.ratio(Ratio{Name: "% of the store alone", Value: 100 * medianRate(b.group) / medianRate(b.raw), Reach: 60,
 		Why: "sends a second, medians, against batches of 256 without a server"}, b.group...)
 	if b.commit.Latency == nil {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
 	"github.com/impart-im/impart"
@@ -40,10 +41,10 @@ type running struct {
 	*Server
 	addr   string
 	ln     *pipes
-	served chan error
+	served chan struct{}
 
 	mu    sync.Mutex // guards the rest
-	conns []net.Conn
+	conns []*valve
 }
 
 func newNetwork(t testing.TB) *network { return &network{t: t, nodes: map[string]*running{}} }
@@ -57,8 +58,8 @@ func (w *network) serve(addr string, logic logicAndAdmin, set ...func(*ServerCon
 	}
 	s, err := NewServer(cfg)
 	must(w.t, err)
-	n := &running{Server: s, addr: addr, ln: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}, served: make(chan error, 1)}
-	go func() { n.served <- s.Serve(n.ln) }()
+	n := &running{Server: s, addr: addr, ln: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}, served: make(chan struct{})}
+	go func() { _ = s.Serve(n.ln); close(n.served) }()
 	w.mu.Lock()
 	w.nodes[addr] = n
 	w.mu.Unlock()
@@ -92,12 +93,13 @@ func (w *network) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if n == nil {
 		return nil, errRefused
 	}
-	here, there := net.Pipe()
+	here, end := net.Pipe()
+	there := newValve(end)
+	n.mu.Lock()
+	n.conns = append(n.conns, there)
+	n.mu.Unlock()
 	select {
 	case n.ln.conns <- there:
-		n.mu.Lock()
-		n.conns = append(n.conns, there)
-		n.mu.Unlock()
 		return here, nil
 	case <-n.ln.done:
 		return nil, errRefused
@@ -144,3 +146,77 @@ func (p *pipes) Close() error {
 }
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "node", Net: "pipe"} }
+
+// node is the node at an address.
+func (w *network) node(addr string) *running {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes[addr]
+}
+
+// nodeOf is the node that a client asks about a conversation.
+func (w *network) nodeOf(c *Client, conv impart.ConvID) *running {
+	w.t.Helper()
+	s, err := c.pick(w.t.Context(), hashOf(conv), nil)
+	must(w.t, err)
+	defer s.release()
+	return w.node(s.node.addr)
+}
+
+// freeze stops every byte to and from the node, as SIGSTOP does; thaw goes on.
+func (n *running) freeze() { n.each((*valve).shut) }
+func (n *running) thaw()   { n.each((*valve).open) }
+
+func (n *running) each(do func(*valve)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, nc := range n.conns {
+		do(nc)
+	}
+}
+
+// valve is the node's end of a connection.
+type valve struct {
+	net.Conn
+	mu sync.Mutex
+	on chan struct{} // closed while bytes pass
+}
+
+func newValve(nc net.Conn) *valve {
+	v := &valve{Conn: nc, on: make(chan struct{})}
+	close(v.on)
+	return v
+}
+
+func (v *valve) shut() { v.mu.Lock(); v.on = make(chan struct{}); v.mu.Unlock() }
+func (v *valve) open() { v.mu.Lock(); close(v.on); v.mu.Unlock() }
+
+func (v *valve) wait() {
+	v.mu.Lock()
+	on := v.on
+	v.mu.Unlock()
+	<-on
+}
+
+func (v *valve) Read(b []byte) (int, error) {
+	n, err := v.Conn.Read(b)
+	v.wait()
+	return n, err
+}
+
+func (v *valve) Write(b []byte) (int, error) {
+	v.wait()
+	return v.Conn.Write(b)
+}
+
+type netConn = net.Conn
+
+// value is what a counter stands at.
+func value(t testing.TB, c prometheus.Counter) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	must(t, registry.Register(c))
+	families, err := registry.Gather()
+	must(t, err)
+	return families[0].GetMetric()[0].GetCounter().GetValue()
+}

@@ -1,0 +1,188 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/impart-im/impart"
+)
+
+// inNetwork tells a story in virtual time.
+func inNetwork(t *testing.T, story func(w *network)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { story(newNetwork(t)) })
+}
+
+// TestAKilledNodesSendsGoToAnother kills a node between commit and answer: no sender
+// sees it, and no message is there twice.
+func TestAKilledNodesSendsGoToAnother(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		s := newShelf()
+		first, second := newClerk(s), newClerk(s)
+		nodes := map[*clerk]*running{first: w.serve("node-a:1", first), second: w.serve("node-b:1", second)}
+		c := w.client("node-a:1", "node-b:1")
+		synctest.Wait()
+		var killed atomic.Bool
+		for _, clerk := range []*clerk{first, second} {
+			clerk.after = func() {
+				if killed.CompareAndSwap(false, true) {
+					go w.stop(nodes[clerk])
+					time.Sleep(time.Second) // the answer never leaves
+				}
+			}
+		}
+		for n := range 20 {
+			sent := c.Send(w.t.Context(), []impart.Send{message("c-ab", n)})[0]
+			if sent.Err != nil || sent.Seq != impart.Seq(n+1) {
+				w.t.Fatalf("message %d: %+v", n, sent)
+			}
+			if dup := n == 0; sent.Dup != dup {
+				w.t.Errorf("message %d: dup is %v", n, sent.Dup)
+			}
+		}
+		if s.heads["c-ab"] != 20 {
+			w.t.Errorf("%d messages are stored", s.heads["c-ab"])
+		}
+	})
+}
+
+// TestANodeThatHangsIsGivenUp freezes a node's connections: its calls go to the other
+// node after the silence, not at their deadline.
+func TestANodeThatHangsIsGivenUp(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		s := newShelf()
+		nodes := []*running{w.serve("node-a:1", newClerk(s)), w.serve("node-b:1", newClerk(s))}
+		c := w.client("node-a:1", "node-b:1")
+		synctest.Wait()
+		hung := w.nodeOf(c, "c-ab")
+		hung.freeze()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(w.t.Context(), 15*time.Second)
+		defer cancel()
+		sent := c.Send(ctx, []impart.Send{message("c-ab", 0)})[0]
+		if took := time.Since(began); sent.Err != nil || took > silence+100*time.Millisecond {
+			w.t.Errorf("after %v: %+v", took, sent)
+		}
+		if s.heads["c-ab"] != 1 {
+			w.t.Errorf("%d messages are stored", s.heads["c-ab"])
+		}
+		// It comes back, and takes its conversations again.
+		hung.thaw()
+		time.Sleep(2 * silence)
+		if back := w.nodeOf(c, "c-ab"); back != hung {
+			w.t.Errorf("the conversation stays at %s", back.addr)
+		}
+		_ = nodes
+	})
+}
+
+// TestADrainingNodeHandsOver drains both nodes in turn under load: nobody sees an
+// error, and nothing is done twice.
+func TestADrainingNodeHandsOver(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		s := newShelf()
+		slow := func(context.Context, []impart.Send) { time.Sleep(20 * time.Millisecond) }
+		start := func(addr string) *running {
+			clerk := newClerk(s)
+			clerk.before = slow
+			clerk.hold = func(context.Context) { time.Sleep(20 * time.Millisecond) }
+			return w.serve(addr, clerk)
+		}
+		a, b := start("node-a:1"), start("node-b:1")
+		c := w.client("node-a:1", "node-b:1")
+		synctest.Wait()
+		var stop atomic.Bool
+		var load sync.WaitGroup
+		var sends, hellos atomic.Int64
+		for i := range 8 {
+			conv := fmt.Sprintf("c-%d", i)
+			load.Go(func() {
+				for n := 0; !stop.Load(); n++ {
+					if sent := c.Send(w.t.Context(), []impart.Send{message(conv, n)})[0]; sent.Err != nil || sent.Dup {
+						w.t.Errorf("send: %+v", sent)
+					}
+					sends.Add(1)
+				}
+			})
+			load.Go(func() {
+				for !stop.Load() {
+					if _, err := c.Hello(w.t.Context(), impart.Hello{Identity: impart.Identity{User: impart.UserID(conv)}}); err != nil {
+						w.t.Errorf("hello: %v", err)
+					}
+					hellos.Add(1)
+				}
+			})
+		}
+		for range 3 {
+			for _, n := range []**running{&a, &b} {
+				time.Sleep(time.Second)
+				began := time.Now()
+				(*n).Drain(w.t.Context())
+				if took := time.Since(began); took > time.Second {
+					w.t.Errorf("the drain took %v", took)
+				}
+				w.stop(*n)
+				time.Sleep(200 * time.Millisecond)
+				*n = start((*n).addr)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		stop.Store(true)
+		load.Wait()
+		if sends.Load() < 1000 || hellos.Load() < 1000 || int64(s.hellos) != hellos.Load() {
+			w.t.Errorf("%d sends; %d hellos, and %d were carried out", sends.Load(), hellos.Load(), s.hellos)
+		}
+	})
+}
+
+// TestAHelloIsMadeOnce kills the node that has a hello: the device is told that it is
+// unknown what became of it, and the other node is not asked.
+func TestAHelloIsMadeOnce(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		s := newShelf()
+		clerks := map[string]*clerk{}
+		for _, addr := range []string{"node-a:1", "node-b:1"} {
+			clerk := newClerk(s)
+			clerk.hold = func(ctx context.Context) {
+				go w.stop(w.node(addr))
+				<-ctx.Done()
+			}
+			clerks[addr] = clerk
+			w.serve(addr, clerk)
+		}
+		c := w.client("node-a:1", "node-b:1")
+		synctest.Wait()
+		_, err := c.Hello(w.t.Context(), impart.Hello{Identity: impart.Identity{User: "u-ana"}})
+		if impart.CodeOf(err) != impart.Unavailable {
+			w.t.Errorf("hello: %v", err)
+		}
+		if s.hellos != 1 { // by the node that died, after its connection had gone
+			w.t.Errorf("%d hellos were carried out", s.hellos)
+		}
+	})
+}
+
+// TestWhatComesLateIsRefused holds the fence: a request that names an old beat is not
+// carried out, by any method that must not happen late.
+func TestWhatComesLateIsRefused(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		s := newShelf()
+		n := w.serve("node:1", newClerk(s))
+		heard := n.beat()
+		service := &logicService{Server: n.Server}
+		time.Sleep(stale - time.Millisecond)
+		if _, err := service.Hello(w.t.Context(), toHello(impart.Hello{}, heard)); err != nil {
+			w.t.Errorf("within the fence: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		_, err := service.Hello(w.t.Context(), toHello(impart.Hello{}, heard))
+		if e, ok := fromStatus(err); !ok || e.Code != impart.Unavailable || s.hellos != 1 {
+			w.t.Errorf("past the fence: %v, and %d hellos", err, s.hellos)
+		}
+	})
+}
