@@ -81,6 +81,7 @@ test-go: ## unit and component tests, with the race detector
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
+	@scripts/find-haproxy.sh >/dev/null
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test $(TESTFLAGS) ./client
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault

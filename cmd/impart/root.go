@@ -96,6 +96,7 @@ func newRoot(env streams) (root *cobra.Command, started *bool) {
 		grouped(groupServer, logicCommand(env)),
 		grouped(groupServer, configCommand(env)),
 		grouped(groupServer, doctorCommand(env)),
+		grouped(groupServer, readyCommand(env)),
 		grouped(groupOperator, adminCommand(env)),
 		grouped(groupOperator, traceCommand(env)),
 		grouped(groupOperator, benchCommand(env)),
