@@ -45,13 +45,17 @@ type Message struct {
 	Read      impart.Seq      // Receipt
 	Epoch     impart.Epoch    // EpochRaised, Receipt
 	At        impart.Millis   // Revoked
+	// Everyone, of a Wake: who may see the conversation has changed, so that also nodes
+	// hear it that had no interest in it until now.
+	Everyone bool
 }
 
 // Bus connects the nodes of one deployment.
 type Bus interface {
-	// Publish tells every subscriber of every node, this one included, in the order
-	// given. It never blocks for long and reports no failure: what is lost is found
-	// by the sweep.
+	// Publish tells every subscriber of every node, this one included. Messages about
+	// one conversation, and those about none, each come in the order given; others may
+	// overtake them. It never blocks for long and reports no failure: what is lost is
+	// found by the sweep.
 	Publish(ctx context.Context, messages ...Message)
 	// Subscribe calls handle for each message until cancel is called, from one
 	// goroutine at a time. handle must be quick: while it runs, messages queue up,
@@ -61,4 +65,29 @@ type Bus interface {
 	Health() error
 	// Close ends the bus's goroutines.
 	Close() error
+}
+
+// Selective is a [Bus] over which a node hears of a conversation from the other nodes
+// only while it has an interest in it. What is about no conversation, or for everyone,
+// is always heard, and so is what the node itself publishes. More may be heard than
+// was asked for.
+type Selective interface {
+	Bus
+	// Interest is a new interest in nothing, to be ended when it is no longer needed.
+	Interest() Interest
+}
+
+// Interest is what one reader makes its node hear. It may be used by several
+// goroutines.
+type Interest interface {
+	// Add adds conversations. It returns when what is published about them from then on
+	// is heard, true, or when ctx ends: then it will be, as soon as it can be. What was
+	// added before costs next to nothing.
+	Add(ctx context.Context, convs ...impart.ConvID) bool
+	// AddAll adds all conversations there are and will be.
+	AddAll(ctx context.Context) bool
+	// Narrow takes AddAll back: what was added by name stays.
+	Narrow()
+	// End ends the interest. It may be called again; what is added later is nothing.
+	End()
 }

@@ -70,6 +70,9 @@ func appendRecord(dst []byte, m *Message) []byte {
 	switch m.Kind {
 	case Wake:
 		r.open('w').text(string(m.Conv)).number(int64(m.From)).number(int64(m.Head)).number(m.Members)
+		if m.Everyone {
+			r.number(1)
+		}
 	case Receipt:
 		r.open('r').text(string(m.Conv)).text(string(m.User)).text(string(m.Device)).number(m.Session)
 		r.number(int64(m.Delivered)).number(int64(m.Read)).number(int64(m.Epoch))
@@ -141,6 +144,7 @@ func parseRecord(line string) (m Message, known bool, err error) {
 	switch kind {
 	case "w":
 		m = Message{Kind: Wake, Conv: impart.ConvID(f.text()), From: impart.Seq(f.number()), Head: impart.Seq(f.number()), Members: f.number()}
+		m.Everyone = f.rest != "" && f.number() != 0
 	case "r":
 		m = Message{Kind: Receipt, Conv: impart.ConvID(f.text()), User: impart.UserID(f.text()), Device: impart.DeviceID(f.text()), Session: f.number(),
 			Delivered: impart.Seq(f.number()), Read: impart.Seq(f.number()), Epoch: impart.Epoch(f.number())}

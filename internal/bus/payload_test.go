@@ -15,6 +15,7 @@ import (
 
 var oneOfEach = []bus.Message{
 	{Kind: bus.Wake, Conv: "c 𝔘:'\"\\", From: 3, Head: impart.MaxNumber, Members: 4},
+	{Kind: bus.Wake, Conv: "c", From: 1, Head: 2, Members: 5, Everyone: true},
 	{Kind: bus.Receipt, Conv: "c", User: "ana ", Device: "phone", Session: 1 << 40, Delivered: 7, Read: 5, Epoch: 1_700_000_000_000},
 	{Kind: bus.Receipt, Conv: "c", User: "ana"},
 	{Kind: bus.Typing, Conv: "c", User: "ana"},
@@ -44,9 +45,10 @@ func TestAPayloadSaysWhatWasPutIn(t *testing.T) {
 
 // The form is shared by nodes of different versions, so it may not change unseen.
 func TestThePayloadStaysAsItIs(t *testing.T) {
-	const want = "1\tnode\nw\tc\t3\t1i\t2\nr\tc\tana\tphone\t9\t7\t5\t1\nt\tc\tana\no\tana\tphone\t9\nx\tben\trs\ne\t2\nm"
+	const want = "1\tnode\nw\tc\t3\t1i\t2\nw\tc\t3\t1i\t0\t1\nr\tc\tana\tphone\t9\t7\t5\t1\nt\tc\tana\no\tana\tphone\t9\nx\tben\trs\ne\t2\nm"
 	payload, _ := bus.AppendPayload(nil, "node",
 		bus.Message{Kind: bus.Wake, Conv: "c", From: 3, Head: 54, Members: 2},
+		bus.Message{Kind: bus.Wake, Conv: "c", From: 3, Head: 54, Everyone: true},
 		bus.Message{Kind: bus.Receipt, Conv: "c", User: "ana", Device: "phone", Session: 9, Delivered: 7, Read: 5, Epoch: 1},
 		bus.Message{Kind: bus.Typing, Conv: "c", User: "ana"},
 		bus.Message{Kind: bus.Takeover, User: "ana", Device: "phone", Session: 9},

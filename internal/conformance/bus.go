@@ -128,6 +128,22 @@ func wake(conv impart.ConvID, head impart.Seq) bus.Message {
 	return bus.Message{Kind: bus.Wake, Conv: conv, From: head, Head: head}
 }
 
+// about are the messages about a conversation, or with "" about none, in their order;
+// what is for everyone has no place in it, and comes last.
+func about(conv impart.ConvID, messages []bus.Message) []bus.Message {
+	var out, everyone []bus.Message
+	for _, m := range messages {
+		switch {
+		case m.Conv != conv:
+		case m.Everyone:
+			everyone = append(everyone, m)
+		default:
+			out = append(out, m)
+		}
+	}
+	return append(out, everyone...)
+}
+
 // wakes are n wakes from head on.
 func wakes(head, n int) []bus.Message {
 	var out []bus.Message
@@ -144,6 +160,7 @@ var busStories = []struct {
 	{"everybody hears every field of every message", func(l *line) {
 		messages := []bus.Message{
 			{Kind: bus.Wake, Conv: "c 𝔘:'\"\\", From: 3, Head: impart.MaxNumber, Members: 4},
+			{Kind: bus.Wake, Conv: "c", From: 1, Head: 2, Everyone: true},
 			{Kind: bus.Receipt, Conv: "c", User: "ana ", Device: "phone", Session: 1 << 40, Delivered: 7, Read: 5, Epoch: 1_700_000_000_000},
 			{Kind: bus.Typing, Conv: "c", User: "ana"},
 			{Kind: bus.Takeover, User: "ana", Device: "phone", Session: 9},
@@ -157,8 +174,11 @@ var busStories = []struct {
 		}
 		l.Bus.Publish(l.ctx, slices.Clone(messages)...)
 		for _, e := range ears {
-			if diff := cmp.Diff(messages, e.hears(len(messages))); diff != "" {
-				l.t.Errorf("heard (-want +got):\n%s", diff)
+			heard := e.hears(len(messages))
+			for _, conv := range []impart.ConvID{"", "c", messages[0].Conv} {
+				if diff := cmp.Diff(about(conv, messages), about(conv, heard)); diff != "" {
+					l.t.Errorf("heard (-want +got):\n%s", diff)
+				}
 			}
 			e.cancel()
 		}

@@ -60,6 +60,7 @@ func (c *conn) check(ctx context.Context, full bool) error {
 		return err
 	}
 	if c.live() {
+		c.g.narrowSoon(c)
 		_, err = c.compare(ctx, false)
 	}
 	if err != nil && impart.CodeOf(err) != impart.StaleInstall { // the bye of a stale one is on its way

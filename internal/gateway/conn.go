@@ -11,6 +11,7 @@ import (
 	"github.com/gobwas/ws"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/wire"
 )
 
@@ -56,8 +57,10 @@ type conn struct {
 	spentUntil time.Time // the request budget, as the time at which it is full again
 	flows      map[impart.ConvID]*flow
 	rtt        rtt
-	leaveBy    time.Time // set when the stage becomes leaving
-	checkAt    time.Time // the next full check is no earlier than this
+	interest   bus.Interest // what it makes a selective bus hear; nil before sub
+	narrow     bool         // the interest is in the user's conversations alone
+	leaveBy    time.Time    // set when the stage becomes leaving
+	checkAt    time.Time    // the next full check is no earlier than this
 }
 
 func newConn(g *Gateway, nc net.Conn) *conn {
@@ -191,6 +194,7 @@ func (c *conn) end() {
 	c.out.close()
 	_ = c.nc.Close()
 	c.g.conns.remove(c)
+	c.forgo()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.g.ctx), c.g.cfg.RequestTime)
 	defer cancel()
 	c.g.note(c.g.cfg.Pending.Drop(ctx, c.id))

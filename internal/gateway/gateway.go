@@ -124,7 +124,12 @@ type Gateway struct {
 	wakes   *wakes
 	notes   chan bus.Message // receipts and typing; lossy
 	sweepIn chan struct{}    // sweep now
-	since   impart.Millis    // what the next sweep covers; of the sweep loop alone
+	// selective is the bus where it can leave out what no connection here needs; nil
+	// otherwise. narrows are connections whose conversations have not been read yet.
+	selective bus.Selective
+	narrows   chan *conn
+	atOnce    context.Context // has ended: for who does not wait
+	since     impart.Millis   // what the next sweep covers; of the sweep loop alone
 	// checkedUpTo is the id of the last connection whose session was compared; of the
 	// sweep loop alone.
 	checkedUpTo uint64
@@ -139,7 +144,7 @@ type Gateway struct {
 	ctx         context.Context // ends when the gateway is closed
 	cancel      context.CancelFunc
 	unsubscribe func()
-	loops       sync.WaitGroup // sweep, retry, inherit, heartbeat, pushers, notes
+	loops       sync.WaitGroup // sweep, retry, inherit, heartbeat, pushers, notes, narrow
 	sockets     sync.WaitGroup // every goroutine of every connection
 }
 
@@ -162,6 +167,13 @@ func New(cfg Config) (*Gateway, error) {
 	g.epoch.Store(int64(written.Epoch))
 	g.metrics = newMetrics(cfg.Metrics, g)
 	g.ctx, g.cancel = context.WithCancel(context.Background())
+	if g.selective, _ = cfg.Bus.(bus.Selective); g.selective != nil {
+		g.narrows = make(chan *conn, maxNarrow)
+		ended, end := context.WithCancel(context.Background())
+		end()
+		g.atOnce = ended
+		g.loops.Go(g.narrowLoop)
+	}
 	g.unsubscribe = cfg.Bus.Subscribe(g.hear)
 	for range pushers() {
 		g.loops.Go(g.pushLoop)

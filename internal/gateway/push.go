@@ -92,6 +92,7 @@ func (g *Gateway) pushEvents(ctx context.Context, part impart.Range) {
 	deliveries := make([]delivery, 0, len(targets))
 	entries := make([]pending.Entry, 0, len(targets))
 	for _, t := range targets {
+		t.c.needs(part.Audience.Conv)
 		mine, first, last := t.visible(part.Events, frames)
 		if last == 0 {
 			continue

@@ -123,6 +123,7 @@ func (c *conn) subscribe(ctx context.Context, f *wire.Sub) (wire.ServerFrame, er
 	fresh := c.fresh
 	c.mu.Unlock()
 	c.g.conns.subscribe(c)
+	c.listen(ctx)
 	page, err := c.compare(ctx, fresh)
 	if err != nil {
 		return nil, err

@@ -67,6 +67,7 @@ func (g *Gateway) sweep(ctx context.Context) error {
 			continue
 		}
 		for _, t := range g.conns.among(w.Audience) {
+			t.c.needs(w.Conv)
 			if t.c.mustAsk(w) {
 				asks = append(asks, ask{t.c, w.Conv, w.Head})
 			}

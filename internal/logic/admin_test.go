@@ -29,7 +29,7 @@ func TestConversationsAreCreatedOnceAndGrow(t *testing.T) {
 	if err != nil || created || info.Head != 3 || len(info.Members) != 4 {
 		t.Fatalf("%+v, created %v: %v", info, created, err)
 	}
-	if wakes := w.bus.take(bus.Wake); len(wakes) != 1 || wakes[0] != (bus.Message{Kind: bus.Wake, Conv: "c", From: 2, Head: 3}) {
+	if wakes := w.bus.take(bus.Wake); len(wakes) != 1 || wakes[0] != (bus.Message{Kind: bus.Wake, Conv: "c", From: 2, Head: 3, Everyone: true}) {
 		t.Errorf("woken with %+v", wakes)
 	}
 	events := w.sees(ana, "c")
@@ -102,10 +102,10 @@ func TestJoiningAndLeavingWake(t *testing.T) {
 		return err
 	}
 	remove := func() error { _, err := w.RemoveMember(w.ctx, "c", ben); return err }
-	step("joins", put(""), bus.Message{Kind: bus.Wake, Conv: "c", From: 2, Head: 2})
+	step("joins", put(""), bus.Message{Kind: bus.Wake, Conv: "c", From: 2, Head: 2, Everyone: true})
 	step("is there already", put(""))
 	step("has another role", put(impart.RoleAdmin))
-	step("leaves", remove(), bus.Message{Kind: bus.Wake, Conv: "c", From: 3, Head: 3})
+	step("leaves", remove(), bus.Message{Kind: bus.Wake, Conv: "c", From: 3, Head: 3, Everyone: true})
 	step("is gone already", remove())
 	info, err := w.Conversation(w.ctx, "c")
 	if err != nil || len(info.Members) != 2 || info.Members[1].Role != impart.RoleAdmin || fmt.Sprint(info.Members[1].Periods) != "[{2 3}]" {

@@ -43,7 +43,7 @@ func (s *Service) PutConversation(ctx context.Context, spec impart.ConvSpec) (im
 func (s *Service) changed(ctx context.Context, info impart.ConvInfo, events impart.Seq) {
 	s.audiences.drop(info.Conv)
 	if events > 0 {
-		s.publish(ctx, bus.Message{Kind: bus.Wake, Conv: info.Conv, From: max(1, info.Head-events+1), Head: info.Head})
+		s.publish(ctx, bus.Message{Kind: bus.Wake, Conv: info.Conv, From: max(1, info.Head-events+1), Head: info.Head, Everyone: true})
 	}
 }
 

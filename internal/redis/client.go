@@ -28,7 +28,7 @@ const patience = 250 * time.Millisecond
 const (
 	dialWithin    = time.Second
 	pingEvery     = time.Second     // also of idle connections, to find those that are half open
-	silentFor     = 2 * time.Second // a connection that owes an answer for so long is given up
+	silentFor     = 4 * time.Second // a connection that owes an answer for so long is given up
 	reconnectMost = time.Second     // the pause between two attempts at the first connection
 )
 
@@ -251,4 +251,11 @@ func (c *Client) Close() error {
 	}
 	c.unlisten()
 	return nil
+}
+
+// clustered reports whether keys and channels are spread over slots. Before the first
+// connection nobody knows, and nothing is sent.
+func (c *Client) clustered() bool {
+	conn := c.get()
+	return conn != nil && conn.Mode() == rueidis.ClientModeCluster
 }

@@ -208,7 +208,7 @@ func (p *Pending) note(next change) {
 		clear(p.waiting)
 	}
 	p.waiting[next.Key] = next
-	p.signal()
+	signal(p.more)
 }
 
 // forget removes a flow from those of its connection. p.mu is held.

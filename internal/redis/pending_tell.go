@@ -50,16 +50,8 @@ func (p *Pending) flush() error {
 			return err
 		}
 	}
-	p.signal()
+	signal(p.more)
 	return nil
-}
-
-// signal says that there may be something to tell.
-func (p *Pending) signal() {
-	select {
-	case p.more <- struct{}{}:
-	default:
-	}
 }
 
 // next takes some of the changes that wait.
@@ -91,7 +83,7 @@ func (p *Pending) putBack(changes []change) {
 		}
 		p.waiting[c.Key] = c
 	}
-	p.signal()
+	signal(p.more)
 }
 
 func (p *Pending) send(ctx context.Context, changes []change) error {

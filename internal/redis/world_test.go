@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,11 @@ func (s suite) Run() int {
 	return code
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}) }
+// The client library looks after the connections to a Cluster's former servers for
+// five seconds, also when the client has been closed.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(suite{m}, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
 
 // world is a Redis with the words that stories are told in.
 type world struct {
@@ -81,10 +86,13 @@ func newWorld(t *testing.T, url string) *world {
 	return &world{T: t, url: url, metrics: prometheus.NewRegistry()}
 }
 
+// log goes where the test's own words go.
+func (w *world) log() *slog.Logger { return slog.New(slog.NewTextHandler(w.Output(), nil)) }
+
 // client opens a client that is closed with the test.
 func (w *world) client() *Client {
 	w.Helper()
-	c, err := Open(w.Context(), Config{URL: w.url})
+	c, err := Open(w.Context(), Config{URL: w.url, Log: w.log()})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -96,10 +104,10 @@ func (w *world) client() *Client {
 	return c
 }
 
-var names atomic.Int64
+var serial atomic.Int64
 
 // fresh is a name that no other test has.
-func fresh(of string) string { return fmt.Sprintf("%s-%d", of, names.Add(1)) }
+func fresh(of string) string { return fmt.Sprintf("%s-%d", of, serial.Add(1)) }
 
 // soon bounds what should take a moment, on a machine that does much else.
 const soon = 30 * time.Second
