@@ -28,7 +28,7 @@ type config struct {
 	Store          string // sqlite:PATH, postgres://… or mysql://…
 	ListenStore    string // postgres://…, or "": as Store
 	Redis          string // redis://…, or "": none
-	Bus            string // auto, local or postgres
+	Bus            string // auto, local, postgres or redis
 	Replication    string // none or sync
 	AllowUnsafe    bool
 	Retention      time.Duration // 0: for ever
@@ -58,10 +58,13 @@ type config struct {
 	noGroupCommit bool
 }
 
-// busKind is what carries wake-ups between the nodes: local or postgres.
+// busKind is what carries wake-ups between the nodes: local, postgres or redis.
 func (c *config) busKind() string {
 	if c.Bus != "auto" {
 		return c.Bus
+	}
+	if c.Redis != "" {
+		return "redis"
 	}
 	if onPostgres(c.busStore()) {
 		return "postgres"

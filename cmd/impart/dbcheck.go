@@ -75,6 +75,9 @@ func busFinding(ctx context.Context, c *config) finding {
 		return finding{Check: "bus", Verdict: warn, Found: "local: MySQL tells nobody what is new",
 			Advice: "nothing to do for one process; several find out by their sweeps (IM_SWEEP_MS)"}
 	}
+	if c.busKind() == "redis" {
+		return finding{Check: "bus", Verdict: good, Found: "over redis, see there"}
+	}
 	if c.busKind() == "local" {
 		return finding{
 			Check: "bus", Verdict: warn, Found: "local: other processes of this store are not told what is new",

@@ -131,7 +131,7 @@ func (c *config) validateHop(add func(string, ...any)) {
 			add("IM_LOGIC_LISTEN (--logic-listen): %q "+advice, c.LogicListen)
 		}
 		if c.busKind() == "local" {
-			add("IM_STORE (--store): impart logic should have postgres://ROLE:PASSWORD@HOST:PORT/DATABASE: gateways hear of new messages through the database")
+			add("IM_STORE (--store): impart logic should have postgres://ROLE:PASSWORD@HOST:PORT/DATABASE, or IM_REDIS beside the store: gateways hear of new messages through one of them")
 		}
 		return
 	}
@@ -146,7 +146,7 @@ func (c *config) validateHop(add func(string, ...any)) {
 	}
 	switch {
 	case c.busKind() == "local":
-		add("IM_LISTEN_STORE (--listen-store): impart gateway should have the address of the logic nodes' database, postgres://ROLE:PASSWORD@HOST:PORT/DATABASE: it hears there of new messages")
+		add("IM_LISTEN_STORE (--listen-store): impart gateway should have the address of the logic nodes' database, postgres://ROLE:PASSWORD@HOST:PORT/DATABASE, or IM_REDIS the address of theirs: it hears there of new messages")
 	case c.ListenStore == "" && c.busKind() == "postgres":
 		add("IM_LISTEN_STORE (--listen-store): IM_BUS=postgres needs the address of the logic nodes' database, postgres://ROLE:PASSWORD@HOST:PORT/DATABASE")
 	case c.ListenStore != "":

@@ -175,12 +175,16 @@ func (p *parts) openStore(ctx context.Context, c *config, log *slog.Logger) erro
 	return nil
 }
 
-// openBus opens what carries wake-ups: between the nodes of a database, or inside
-// this process.
+// openBus opens what carries wake-ups: between the nodes of a database, over Redis, or
+// inside this process.
 func (p *parts) openBus(ctx context.Context, c *config, log *slog.Logger, registry prometheus.Registerer) error {
-	if c.busKind() == "local" {
+	switch c.busKind() {
+	case "local":
 		p.bus = bus.NewLocal()
 		p.closers = append(p.closers, p.bus.Close)
+		return nil
+	case "redis":
+		p.openRedisBus(ctx, log, registry)
 		return nil
 	}
 	if c.role != roleGateway {

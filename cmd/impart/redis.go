@@ -23,6 +23,9 @@ func redisReader(field *string) reader {
 
 func (c *config) validateRedis(add func(string, ...any)) {
 	if c.Redis == "" {
+		if c.Bus == "redis" {
+			add("IM_BUS (--bus): redis needs IM_REDIS, the address of a Redis")
+		}
 		return
 	}
 	if _, err := redis.ParseURL(c.Redis); err != nil {
@@ -48,6 +51,14 @@ func (p *parts) openRedis(ctx context.Context, c *config, log *slog.Logger, regi
 	p.redis = client
 	p.closers = append(p.closers, client.Close)
 	return nil
+}
+
+// openRedisBus starts the bus over Redis. A logic node needs to hear of no conversation,
+// a gateway of those of its readers.
+func (p *parts) openRedisBus(ctx context.Context, log *slog.Logger, registry prometheus.Registerer) {
+	opened := redis.NewBus(ctx, p.redis, redis.BusConfig{Origin: p.origin, Selective: true, Log: log, Metrics: registry})
+	p.bus = opened
+	p.closers = append(p.closers, opened.Close)
 }
 
 // openPending is the set of unacknowledged flows: in Redis if there is one, where it

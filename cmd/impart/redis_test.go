@@ -40,7 +40,7 @@ func TestAServerGoesOnWithoutRedis(t *testing.T) {
 	}
 	contains(t, "the doctor", down, "warn", "cannot be reached", "would start, and go on without it")
 	n := launch(t, variables)
-	contains(t, "readiness", get(t, n.url+"/readyz"), "ready\nwarn: redis: does not answer")
+	contains(t, "readiness", get(t, n.url+"/readyz"), "ready\nwarn: bus: ", "warn: redis: does not answer")
 	contains(t, "the metrics", get(t, n.url+"/metrics"), "im_redis_up 0")
 	for range 2 {
 		if err := server.Start(t.Context()); err != nil {

@@ -34,7 +34,7 @@ var samples = map[string]struct{ right, wrong string }{
 	"IM_REDIS":                   {"redis://:secret@127.0.0.1:6379", ""},
 	"IM_STORE":                   {"sqlite:elsewhere/x.db", ""},
 	"IM_LISTEN_STORE":            {"postgres://im@db/im", ""},
-	"IM_BUS":                     {"postgres", "redis"},
+	"IM_BUS":                     {"redis", "nats"},
 	"IM_REPLICATION":             {"sync", "async"},
 	"IM_RETENTION":               {"30d", "30"},
 	"IM_DEDUP_RETENTION":         {"1d12h", "-1h"},

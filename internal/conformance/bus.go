@@ -29,6 +29,9 @@ type BusSubject struct {
 	// Peers are the buses of other nodes of the same deployment; none where there can
 	// be none.
 	Peers []bus.Bus
+	// Outlive are goroutines that are left for a while when all of them are closed, as
+	// those of a client library.
+	Outlive []goleak.Option
 }
 
 // Bus runs the suite of [bus.Bus]. open gives a fresh bus without subscribers
@@ -44,7 +47,7 @@ func Bus(t *testing.T, open func(t *testing.T) BusSubject) {
 					t.Errorf("closing the bus: %v", err)
 				}
 			}
-			goleak.VerifyNone(t, leaks)
+			goleak.VerifyNone(t, append(b.Outlive, leaks)...)
 		})
 	}
 }

@@ -109,7 +109,7 @@ func (b *Bus) register() (unregister func()) {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	return registerAll(b.cfg.Metrics, m.told, m.heard, m.missed, m.breaks,
+	return registerAll(b.cfg.Metrics, m.told, m.heard, m.missed, m.breaks, m.lost,
 		gauge("im_bus_up", "1 while messages flow between the nodes.", func() float64 { return upness(b.Health()) }),
 		gauge("im_bus_queue", "Messages that wait to be told to the other nodes.", func() float64 { return float64(b.out.size()) }),
 		gauge("im_bus_channels", "Channels of conversations that this node listens to.", func() float64 { return float64(b.wants.count()) }))

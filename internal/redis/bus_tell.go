@@ -98,7 +98,7 @@ func (b *Bus) tell(ctx context.Context) {
 		case <-b.out.more:
 		}
 		messages, dropped := b.out.take(spare[:0])
-		b.c.metrics.dropped.WithLabelValues(partBus).Add(float64(dropped))
+		b.c.metrics.lost.Add(float64(dropped))
 		lost, err := b.send(ctx, messages)
 		clear(messages) // their strings are not kept alive
 		spare = messages

@@ -69,11 +69,11 @@ func (s suite) Run() int {
 	return code
 }
 
-// The client library looks after the connections to a Cluster's former servers for
-// five seconds, also when the client has been closed.
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(suite{m}, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
-}
+// refreshing is what the client library does for five seconds about the connections to
+// a Cluster's former servers, also when the client has been closed.
+var refreshing = goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}, refreshing) }
 
 // world is a Redis with the words that stories are told in.
 type world struct {
