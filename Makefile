@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes assets-check shell-check generate generate-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes test-roles assets-check shell-check generate generate-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -29,7 +29,8 @@ INSIDE   = $$($(GO) list ./... | grep -v '/test/')
 
 # What makes the black box's servers share a PostgreSQL database, and its stories of faults.
 NODES  := IMPART_STORE=postgres IMPART_NODES=2
-FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy)
+ROLES  := $(NODES) IMPART_SHAPE=roles
+FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy|Roles)
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,18 +90,25 @@ test-go: ## unit and component tests, with the race detector
 	$(GO) test -tags fault -timeout 6m $(TESTFLAGS) ./internal/lab/campaign/simulate
 
 # The stories of the protocol are told once more on two nodes with one PostgreSQL
-# database; those of faults have their own for several nodes.
+# database, and once on gateways and logic nodes apart; those of faults have their
+# own for several nodes.
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, several nodes, the page in a browser
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
 	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
 	$(NODES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
 
 test-nodes: ## every story of the black box on PostgreSQL, those of the shared server on two nodes
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
 	$(NODES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
+
+test-roles: ## the same with gateways and logic nodes apart
+	@scripts/find-postgres.sh >/dev/null
+	@scripts/find-pgbouncer.sh >/dev/null
+	$(ROLES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \

@@ -169,12 +169,12 @@ func TestWhatAnOperatorDoesReachesEveryNode(t *testing.T) {
 	sleeping := func(act func()) {
 		t.Helper()
 		for _, n := range w.nodes {
-			until(t, "a bus that hears", func() bool { up, _ := n.Metric(t, "im_bus_up", ""); return up == 1 })
+			until(t, "a bus that hears", func() bool { up, _ := n.Metric(t, "im_bus_up", ""); return int(up) == len(n.Processes()) })
 		}
 		if err := d.Exec(context.Background(), "postgres", fmt.Sprintf("ALTER DATABASE %s CONNECTION LIMIT 0", d.Name)); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := d.Terminate(context.Background(), d.Name, "impart-listen"); n != 2 || err != nil {
+		if n, err := d.Terminate(context.Background(), d.Name, "impart-listen"); n != 2*len(w.srv.Processes()) || err != nil {
 			t.Fatalf("ended %d sessions, %v", n, err)
 		}
 		act()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,7 +155,7 @@ func stopShared() error {
 	}
 	defer os.RemoveAll(shared.dir)
 	var errs []error
-	for _, s := range append([]*Server{shared.srv}, shared.srv.peers...) {
+	for _, s := range slices.Concat([]*Server{shared.srv}, shared.srv.peers, shared.srv.cfg.Logic) {
 		s.Kill()
 		errs = append(errs, s.Verdict())
 	}

@@ -109,13 +109,24 @@ func launchShared(dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	var logic []*Server
+	for i := range nodes {
+		if !rolesApart {
+			break
+		}
+		node, err := launchLogic(Config{Dir: fmt.Sprintf("%s/rules%d", dir, i), Store: server.DSN(name)})
+		if err != nil {
+			return nil, err
+		}
+		logic = append(logic, node)
+	}
 	var first *Server
 	for i := range nodes {
 		sub := fmt.Sprintf("%s/node%d", dir, i)
 		if err := os.Mkdir(sub, 0o755); err != nil {
 			return nil, err
 		}
-		s, err := Launch(Config{Dir: sub, Store: server.DSN(name)})
+		s, err := Launch(Config{Dir: sub, Store: server.DSN(name), Logic: logic})
 		if err != nil {
 			return nil, err
 		}

@@ -92,11 +92,16 @@ func (s *Server) Admin(t testing.TB, method, path string, body any) Response {
 	return r
 }
 
-// Metric gives the sum of a metric's samples whose line contains `label` ("" for all), and whether there was one.
+// Metric gives the sum of a metric's samples whose line contains `label` ("" for all), and whether there was one. Of a
+// gateway and its logic node it is the sum of both.
 func (s *Server) Metric(t testing.TB, name, label string) (float64, bool) {
 	t.Helper()
 	sum, found := 0.0, false
-	for line := range strings.Lines(string(s.Request(t, "GET", "/metrics", nil, nil).Raw)) {
+	text := ""
+	for _, p := range s.Processes() {
+		text += string(p.Request(t, "GET", "/metrics", nil, nil).Raw)
+	}
+	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), name)
 		if !ok || rest == "" || (rest[0] != ' ' && rest[0] != '{') || !strings.Contains(rest, label) {
 			continue

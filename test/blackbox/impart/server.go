@@ -39,12 +39,17 @@ type Config struct {
 	Binary string
 	// MaxFiles is the limit of open file descriptors; 0 keeps the inherited one.
 	MaxFiles int
+
+	// Logic are the logic nodes of a gateway (Args: "gateway"), which goes by them alone.
+	Logic []*Server
+	hop   string // of a logic node that has run
 }
 
 // Server is one deployment: a data directory and, most of the time, a process on it.
 type Server struct {
 	cfg   Config
 	peers []*Server // of the shared server alone
+	under *Server   // its logic node, where the roles are apart and it is a gateway
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -87,6 +92,9 @@ func StartWith(t testing.TB, cfg Config) *Server {
 
 // Launch starts the binary and waits for its ready line.
 func Launch(cfg Config) (*Server, error) {
+	if cfg.apart() {
+		return launchApart(cfg)
+	}
 	s := &Server{cfg: cfg}
 	return s, s.start("127.0.0.1:0")
 }
@@ -117,10 +125,10 @@ func command(cfg Config, listen string) *exec.Cmd {
 		return strings.HasPrefix(kv, "IM_") && !strings.HasPrefix(kv, "IM_BUG=") // a planted bug is for a whole run of tests
 	})
 	cmd.Env = append(cmd.Env, "IM_LISTEN="+listen)
-	if !cfg.NoStore {
+	if !cfg.NoStore && len(cfg.Logic) == 0 {
 		cmd.Env = append(cmd.Env, "IM_STORE="+cmp.Or(cfg.Store, "sqlite:"+filepath.Join(cfg.Dir, "impart.db")))
 	}
-	cmd.Env = append(cmd.Env, cfg.Env...)
+	cmd.Env = append(append(cmd.Env, cfg.Env...), cfg.apartEnv()...)
 	return cmd
 }
 
@@ -146,7 +154,8 @@ func (s *Server) start(listen string) error {
 		if ok {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.cmd, s.addr, s.out = cmd, addr, out
+			s.cmd, s.out = cmd, out
+			s.addr, s.cfg.hop, _ = strings.Cut(addr, " ")
 			return nil
 		}
 		err = errors.New("the process ended")
@@ -166,7 +175,7 @@ type output struct {
 	lines []string
 }
 
-var readyLine = regexp.MustCompile(`^ready http://(127\.0\.0\.1:\d+)$`)
+var readyLine = regexp.MustCompile(`^ready http://(127\.0\.0\.1:\d+)(?: grpc://(127\.0\.0\.1:\d+))?$`)
 
 func (o *output) read(r io.Reader) {
 	defer close(o.done)
@@ -176,7 +185,7 @@ func (o *output) read(r io.Reader) {
 	for in.Scan() {
 		if m := readyLine.FindStringSubmatch(in.Text()); m != nil && !sent {
 			sent = true
-			o.ready <- m[1]
+			o.ready <- strings.TrimSpace(m[1] + " " + m[2])
 		}
 		o.mu.Lock()
 		if len(o.lines) < 1000 {
@@ -206,6 +215,9 @@ func (s *Server) Log() string {
 	if err != nil {
 		return err.Error()
 	}
+	if s.under != nil {
+		return string(raw) + s.under.Log()
+	}
 	return string(raw)
 }
 
@@ -214,6 +226,11 @@ func (s *Server) Output() string { s.mu.Lock(); defer s.mu.Unlock(); return s.ou
 
 // Signal sends one signal to the process.
 func (s *Server) Signal(sig syscall.Signal) error {
+	if s.under != nil {
+		if err := s.under.Signal(sig); err != nil {
+			return err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cmd == nil {
@@ -224,6 +241,9 @@ func (s *Server) Signal(sig syscall.Signal) error {
 
 // Kill ends the process as a crash does (SIGKILL) and waits for it. Without a process it does nothing.
 func (s *Server) Kill() {
+	if s.under != nil {
+		s.under.Kill()
+	}
 	s.mu.Lock()
 	cmd, out := s.cmd, s.out
 	s.cmd = nil
@@ -255,12 +275,22 @@ func (s *Server) EndBy(sig syscall.Signal, limit time.Duration) (code int, took 
 	defer overdue.Stop()
 	<-out.done
 	_ = cmd.Wait() // the code is read from the state
-	return cmd.ProcessState.ExitCode(), time.Since(began)
+	code, took = cmd.ProcessState.ExitCode(), time.Since(began)
+	if s.under != nil {
+		under, _ := s.under.EndBy(sig, limit)
+		code = max(code, under)
+	}
+	return code, took
 }
 
 // Restart starts a new process on the same data and the same address, with further settings if any.
 func (s *Server) Restart(env ...string) error {
 	s.cfg.Env = append(slices.Clone(s.cfg.Env), env...)
+	if s.under != nil {
+		if err := s.under.Restart(env...); err != nil {
+			return err
+		}
+	}
 	return s.start(s.Addr())
 }
 
