@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes test-roles assets-check shell-check generate generate-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes test-roles assets-check shell-check deploy-check generate generate-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -41,7 +41,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, MariaDB, Redis, spin, buf and a C compiler; up to 15 minutes)
+test: fmt-check vet lint shell-check deploy-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, MariaDB, Redis, spin, buf and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
@@ -64,6 +64,7 @@ fmt-check:
 tidy-check: ## go.mod and go.sum hold what is needed and nothing else
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd tools/deploy && $(GO) mod tidy -diff
 
 assets-check: ## the files of the web page
 	@scripts/check-assets.sh
@@ -76,6 +77,9 @@ generate-check: ## that code is what proto/ gives
 
 shell-check: ## the shell scripts
 	@scripts/check-shell.sh
+
+deploy-check: ## chart, compose file, systemd units, alert rules and dashboard, with what reads them
+	@GO='$(GO)' scripts/check-deploy.sh
 
 # The crowds of the SDK's stories are smaller under the race detector.
 test-go: ## unit and component tests, with the race detector

@@ -165,6 +165,9 @@ func TestWatchingIsWrittenAnew(t *testing.T) {
 	for name, write := range map[string]func([]monitoring.Metric) ([]byte, error){
 		"prometheus/alerts.yml":          monitoring.Rules,
 		"grafana/dashboards/impart.json": monitoring.Dashboard,
+		// A chart can read only files of its own folder.
+		"helm/impart/files/alerts.yml":  monitoring.Rules,
+		"helm/impart/files/impart.json": monitoring.Dashboard,
 	} {
 		text, err := write(all)
 		if err != nil {
