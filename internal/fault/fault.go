@@ -30,6 +30,7 @@ const (
 	NIgnored            Bug = "n-ignored"             // D9: a rolled-back store is not noticed
 	OldSessionAcks      Bug = "old-session-acks"      // D9: an ack of an older connection counts
 	RetriesForEver      Bug = "retries-for-ever"      // D10: retries do not stop
+	SetsOrphaned        Bug = "sets-orphaned"         // D10: nobody takes over what a dead gateway has left
 	KeysCollide         Bug = "keys-collide"          // D12: sender and cmid are joined without a border
 	BatchFailsTogether  Bug = "batch-fails-together"  // D13: one refused item fails its neighbours
 	PrevIgnored         Bug = "prev-ignored"          // D14: prev is not looked at

@@ -275,5 +275,5 @@ func (d *Database) Caught(within time.Duration, standby *Database) bool {
 
 // Link puts a network between nodes and the database: see [Database.NewNodeAt].
 func (d *Database) Link() *Net {
-	return d.b.linkTo("link to the "+d.name, func() string { return d.Server().Addr() })
+	return d.b.LinkTo("link to the "+d.name, func() string { return d.Server().Addr() })
 }

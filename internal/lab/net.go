@@ -20,14 +20,14 @@ type Net struct {
 // Link puts a network between clients and a server: connect to its Addr. It is
 // drawn from a fixed seed.
 func (b *Bench) Link(s *Server) *Net {
-	return b.linkTo("network", s.Addr)
+	return b.LinkTo("network", s.Addr)
 }
 
 // Balance puts a balancer in front of nodes: each connection goes to the next one
 // that runs.
 func (b *Bench) Balance(nodes ...*Server) *Net {
 	var turn atomic.Int64
-	return b.linkTo("balancer", func() string {
+	return b.LinkTo("balancer", func() string {
 		for range nodes {
 			if n := nodes[int(turn.Add(1))%len(nodes)]; n.Process().Running() {
 				return n.Addr()
@@ -37,7 +37,8 @@ func (b *Bench) Balance(nodes ...*Server) *Net {
 	})
 }
 
-func (b *Bench) linkTo(name string, target func() string) *Net {
+// LinkTo is a network in front of an address.
+func (b *Bench) LinkTo(name string, target func() string) *Net {
 	p, err := link.New(1, target)
 	b.Must(err)
 	b.Cleanup(p.Close)

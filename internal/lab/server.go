@@ -373,6 +373,12 @@ func (s *Server) Metric(name string, having ...string) (sum float64) {
 	return sum
 }
 
+// Ready reports whether it says that it can serve.
+func (s *Server) Ready() bool {
+	_, err := s.call(http.MethodGet, "/readyz", nil)
+	return err == nil
+}
+
 // Pending is how many flows owe an acknowledgement: as the server counts them, or as
 // anybody can in Redis.
 func (s *Server) Pending() int {

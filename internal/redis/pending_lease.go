@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/pending"
 )
 
@@ -22,7 +23,7 @@ var errTaken = errors.New("another process has the set of this gateway's name, o
 // that the other one has died, or should not have it.
 func (p *Pending) take(ctx context.Context) {
 	// A failure is noted, and the heartbeat tries again.
-	_, _ = ask(ctx, p, func(ctx context.Context) (none, error) { return none{}, p.lease(ctx, true) })
+	_, _ = ask(ctx, p, func(ctx context.Context) ([]string, error) { return p.announce(ctx, true) })
 }
 
 // lease keeps the lease or gets it again.
@@ -49,12 +50,7 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 // beat keeps the lease and tells that this gateway lives, until ctx ends.
 func (p *Pending) beat(ctx context.Context) {
 	for wait(ctx, p.cfg.Lease/5) {
-		silent, err := ask(ctx, p, func(ctx context.Context) ([]string, error) {
-			if err := p.lease(ctx, false); err != nil {
-				return nil, err
-			}
-			return beatScript.Exec(ctx, p.c.get(), []string{gatewaysKey}, []string{p.cfg.Gateway, millis(p.cfg.Lease), strconv.Itoa(maxSilent)}).AsStrSlice()
-		})
+		silent, err := ask(ctx, p, func(ctx context.Context) ([]string, error) { return p.announce(ctx, false) })
 		if err == nil {
 			p.mu.Lock()
 			p.silent = slices.DeleteFunc(silent, func(g string) bool { return g == p.cfg.Gateway })
@@ -63,11 +59,23 @@ func (p *Pending) beat(ctx context.Context) {
 	}
 }
 
+// announce says that this gateway lives, and keeps the lease or gets it. It gives those
+// that have not said so for a while. The lease, without which no flow gets into the
+// set, comes second: a set with flows belongs to a gateway whose silence is noticed,
+// however early it dies.
+func (p *Pending) announce(ctx context.Context, force bool) ([]string, error) {
+	silent, err := beatScript.Exec(ctx, p.c.get(), []string{gatewaysKey}, []string{p.cfg.Gateway, millis(p.cfg.Lease), strconv.Itoa(maxSilent)}).AsStrSlice()
+	if err != nil {
+		return nil, err
+	}
+	return silent, p.lease(ctx, force)
+}
+
 // firstSilent is a gateway that may have died, "" if there is none.
 func (p *Pending) firstSilent() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.silent) == 0 {
+	if len(p.silent) == 0 || fault.Planted(fault.SetsOrphaned) {
 		return ""
 	}
 	return p.silent[0]

@@ -193,6 +193,21 @@ func TestChangesThatWaitAreOne(t *testing.T) {
 	}
 }
 
+// Whoever has flows is known to live, so that its silence is noticed however early it
+// dies.
+func TestNoFlowComesBeforeItsGatewayIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, single.get(t).URL())
+	name := fresh("gw")
+	set := w.set(w.client(), name, func(cfg *PendingConfig) { cfg.Lease = time.Hour }) // and a heartbeat in twelve minutes
+	until(t, "a flow in the set", func() bool {
+		return set.Register(t.Context(), entry("ana", "c", 1, 7)) == nil && length(t, set) == 1
+	})
+	if do(t, single.get(t), "ZSCORE", gatewaysKey, name) == "" {
+		t.Error("nobody knows of this gateway")
+	}
+}
+
 // A gateway that dies leaves its set; one of the others takes it over, once.
 func TestASetIsInheritedOnce(t *testing.T) {
 	t.Parallel()
