@@ -37,6 +37,7 @@ type Bench struct {
 	cleanups []func()
 	named    map[string]int // how many processes have begun with a name
 	redis    *Redis
+	redisAt  string // where servers look for it instead
 }
 
 // Sabotaged reports whether the run is the twin of that name.

@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"strings"
+	"errors"
 
 	"github.com/impart-im/impart/internal/lab/redis"
 )
@@ -24,10 +24,7 @@ func (b *Bench) Redis() *Redis {
 		return have
 	}
 	server, err := redis.Start(b.ctx, redis.Options{})
-	if err != nil && strings.Contains(err.Error(), redis.ErrNotFound.Error()) {
-		b.NotRun(err.Error())
-	}
-	b.Must(err)
+	b.mustRedis(err)
 	b.Cleanup(func() { _ = server.Close() })
 	r := &Redis{b: b, name: "redis", Server: server}
 	b.Note(r.name, "started", "")
@@ -37,4 +34,69 @@ func (b *Bench) Redis() *Redis {
 	return r
 }
 
-func (b *Bench) redisURL() string { return b.Redis().URL() }
+// Sentinels are a Redis with a replica, under three Sentinels, which gateways and
+// logic nodes of this run share instead of [Bench.Redis]. It comes before them.
+func (b *Bench) Sentinels() *redis.Sentinel {
+	sentinel, err := redis.StartSentinel(b.ctx)
+	b.mustRedis(err)
+	b.Cleanup(func() { _ = sentinel.Close() })
+	b.Note("redis", "started", "a master with a replica, under three Sentinels")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.redisAt = sentinel.URL()
+	return sentinel
+}
+
+func (b *Bench) redisURL() string {
+	b.mu.Lock()
+	at := b.redisAt
+	b.mu.Unlock()
+	if at != "" {
+		return at
+	}
+	return b.Redis().URL()
+}
+
+// mustRedis ends the run at an error; without a Redis as NOT_RUN.
+func (b *Bench) mustRedis(err error) {
+	if errors.Is(err, redis.ErrNotFound) {
+		b.NotRun(err.Error())
+	}
+	b.Must(err)
+}
+
+// Kill ends it as a crash does; it starts empty.
+func (r *Redis) Kill() {
+	r.Server.Kill()
+	r.b.Note(r.name, "killed", "SIGKILL")
+}
+
+// Start starts it again.
+func (r *Redis) Start() {
+	r.b.Must(r.Server.Start(r.b.ctx))
+	r.b.Note(r.name, "started", "empty")
+}
+
+// Pause freezes it (SIGSTOP); Resume lets it go on.
+func (r *Redis) Pause() {
+	r.b.Must(r.Server.Pause())
+	r.b.Note(r.name, "paused", "SIGSTOP")
+}
+
+// Resume lets a frozen one go on.
+func (r *Redis) Resume() {
+	r.b.Must(r.Server.Resume())
+	r.b.Note(r.name, "resumed", "SIGCONT")
+}
+
+// Wipe takes all that it holds away.
+func (r *Redis) Wipe() {
+	r.b.Must(r.Server.Wipe(r.b.ctx))
+	r.b.Note(r.name, "wiped", "FLUSHALL")
+}
+
+// Link puts a network between it and whoever is given its address: see [Redis.At].
+func (r *Redis) Link() *Net { return r.b.LinkTo("link to redis", r.Addr) }
+
+// At is the setting of a server that finds it at another address.
+func (r *Redis) At(addr string) string { return "IM_REDIS=" + r.URLAt(addr) }

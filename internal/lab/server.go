@@ -187,7 +187,7 @@ func (s *Server) settings() []string {
 		for _, r := range s.rules {
 			hops = append(hops, r.Hop())
 		}
-		return append(all, "IM_LOGIC="+strings.Join(hops, ","), "IM_REDIS="+s.b.redisURL(), "IM_GATEWAY_ID="+s.name, listenStore+s.place.dsn())
+		return append(all, "IM_LOGIC="+strings.Join(hops, ","), "IM_REDIS="+s.b.redisURL(), "IM_GATEWAY_ID="+s.name)
 	case "logic":
 		return append(all, "IM_LOGIC_LISTEN="+cmp.Or(s.hop, anywhere), "IM_STORE="+s.place.dsn(), "IM_REDIS="+s.b.redisURL())
 	}

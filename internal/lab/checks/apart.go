@@ -9,7 +9,6 @@ import (
 	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab"
 	"github.com/impart-im/impart/internal/lab/link"
-	"github.com/impart-im/impart/internal/lab/probe"
 )
 
 // noDedup stores what is sent again once more.
@@ -133,10 +132,4 @@ func inherited(ctx context.Context, b *lab.Bench) {
 	took := time.Since(began)
 	b.Wants(empty, "%d flow(s) of the dead gateway are still there after %v", dies.Pending(), bound)
 	b.Saw("%d of %d message(s) %d ms after the kill, the set is empty after %d ms", have, len(convs), pulled.Milliseconds(), took.Milliseconds())
-}
-
-// heard waits until a device has word of a message.
-func heard(reader *lab.Device, conv impart.ConvID, seq impart.Seq, within time.Duration) bool {
-	_, came := reader.Hears(within, func(f frame) bool { return probe.IsEvent(conv, seq)(f) || hintHead(f) >= seq })
-	return came
 }

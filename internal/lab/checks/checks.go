@@ -16,7 +16,7 @@ import (
 func All() []lab.Check {
 	return slices.Concat(crashes(), deliveries(), answers(),
 		storms(), readers(), installs(), members(), files(), clocks(), apps(), disks(),
-		dbCrashes(), dbDisks(), failovers(), nodes(), apart())
+		dbCrashes(), dbDisks(), failovers(), nodes(), apart(), redises())
 }
 
 // What most checks use.
