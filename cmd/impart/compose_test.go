@@ -104,9 +104,7 @@ func TestComposeUsesSettingsThatRolesHave(t *testing.T) {
 			}
 			as := role(service.Command[0])
 			seen[as]++
-			if envFile == "postgres.env" {
-				loadFor(t, name, as, service.Environment)
-			}
+			loadFor(t, name, as, service.Environment)
 			for variable := range service.Environment {
 				if !known[variable] || !as.uses(variable) {
 					t.Errorf("%s: %s is no setting of impart %s", name, variable, as)
@@ -190,9 +188,20 @@ func TestUnitsStartWhatTheirFilesSay(t *testing.T) {
 func TestComposeAsProcesses(t *testing.T) {
 	t.Parallel()
 	_, dsn, _ := database(t)
+	composeAsProcesses(t, "postgres.env", dsn)
+}
+
+// TestComposeAsProcessesOnMySQL is the same with the other database.
+func TestComposeAsProcessesOnMySQL(t *testing.T) {
+	t.Parallel()
+	_, dsn, _ := mysqlDatabase(t)
+	composeAsProcesses(t, "mysql.env", dsn)
+}
+
+func composeAsProcesses(t *testing.T, envFile, dsn string) {
 	redis := redisServer(t)
-	c := readCompose(t, "postgres.env")
-	here := map[string]string{"IM_STORE": dsn, "IM_LISTEN_STORE": dsn, "IM_REDIS": redis.URL(), "IM_LISTEN": "127.0.0.1:0", "IM_LOGIC_LISTEN": "127.0.0.1:0"}
+	c := readCompose(t, envFile)
+	here := map[string]string{"IM_STORE": dsn, "IM_REDIS": redis.URL(), "IM_LISTEN": "127.0.0.1:0", "IM_LOGIC_LISTEN": "127.0.0.1:0"}
 	var nodes []string
 	for _, name := range []string{"logic-1", "logic-2"} {
 		nodes = append(nodes, launchRole(t, "logic", c.variables(t, name, here)).hop)

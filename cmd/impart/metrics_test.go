@@ -108,14 +108,16 @@ func started(t *testing.T, as role, variables ...string) *parts {
 // what not all of them have.
 func shapes(t *testing.T) map[string]map[string]monitoring.Metric {
 	_, dsn, _ := database(t)
+	_, mysqlDSN, _ := mysqlDatabase(t)
 	redis := "IM_REDIS=" + redisServer(t).URL()
 	logic := launchRole(t, "logic", []string{"IM_STORE=" + dsn, "IM_LOGIC_LISTEN=127.0.0.1:0"})
 	all := map[string]map[string]monitoring.Metric{}
 	for name, p := range map[string]*parts{
 		"sqlite":   started(t, roleServe, "IM_STORE=sqlite:"+filepath.Join(t.TempDir(), "impart.db")),
-		"postgres": started(t, roleServe, "IM_STORE="+dsn, redis),
-		"logic":    started(t, roleLogic, "IM_STORE="+dsn),
-		"gateway":  started(t, roleGateway, "IM_LOGIC="+logic.hop, "IM_LISTEN_STORE="+dsn, redis),
+		"postgres": started(t, roleServe, "IM_STORE="+dsn),
+		"mysql":    started(t, roleServe, "IM_STORE="+mysqlDSN, redis),
+		"logic":    started(t, roleLogic, "IM_STORE="+dsn, redis),
+		"gateway":  started(t, roleGateway, "IM_LOGIC="+logic.hop, redis),
 	} {
 		all[name] = metricsOf(t, p.metrics)
 	}
