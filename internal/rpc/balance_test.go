@@ -82,8 +82,8 @@ func TestSendsThatWaitShareAFrame(t *testing.T) {
 			all.Go(func() { must(w.t, c.Send(w.t.Context(), []impart.Send{message("c-ab", n+1)})[0].Err) })
 		}
 		all.Wait()
-		if frames := len(clerk.frames); frames > senders/10 {
-			w.t.Errorf("%d senders took %d frames", senders, frames)
+		if sum, frames := observed(w.t, c.metrics.items, "upstream"); sum != senders+1 || frames > senders/10 {
+			w.t.Errorf("%d senders took %d frames with %v messages", senders, frames, sum)
 		}
 		if most := slices.Max(clerk.frames); most > maxFrameItems {
 			w.t.Errorf("a frame had %d messages", most)

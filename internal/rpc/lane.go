@@ -16,10 +16,11 @@ import (
 // lane is one stream to one node, for one kind of request. Requests that wait while
 // a frame is written share the next one; when nothing is being written a request
 // leaves at once. I and O are a request and its answer, Q and R frames of them.
-type lane[I, O, Q, R any] struct {
+// Answers come one by one, each with its place.
+type lane[I any, O placed, Q, R any] struct {
 	stream grpc.BidiStreamingClient[Q, R]
 	pack   func(id uint64, timeout time.Duration, items []*I) *Q
-	unpack func(reply *R) (id uint64, first int, outs []*O)
+	unpack func(reply *R) []O
 	size   func(item *I) int
 	shared prometheus.Observer // requests in a frame
 	wake   chan struct{}       // a token: there may be something to write
@@ -40,16 +41,29 @@ type call[I, O any] struct {
 	deadline time.Time
 	gone     bool // nobody waits any more
 
-	outs    []*O
-	missing int
-	err     error
-	done    chan struct{} // closed when outs are complete, or err is set
+	outs     []O
+	answered []bool
+	missing  int
+	err      error
+	done     chan struct{} // closed when outs are complete, or err is set
 }
 
-// frame is calls that travel together.
+// frame is requests that travel together.
 type frame[I, O any] struct {
-	calls   []*call[I, O]
+	places  []place[I, O] // of the requests, in their order
 	missing int
+}
+
+// place is the at-th request of a call.
+type place[I, O any] struct {
+	call *call[I, O]
+	at   int
+}
+
+// placed is an answer that names the request it is to.
+type placed interface {
+	GetBatch() uint64
+	GetIndex() uint32
 }
 
 // start makes the lane's two goroutines; ended is called when the stream breaks.
@@ -65,8 +79,8 @@ func (l *lane[I, O, Q, R]) start(ctx context.Context, running *sync.WaitGroup, e
 
 // do sends requests in one frame, in their order, and waits for the answers. An
 // error that is no [impart.Error] is the stream's or ctx's.
-func (l *lane[I, O, Q, R]) do(ctx context.Context, items []*I) ([]*O, error) {
-	c := &call[I, O]{items: items, outs: make([]*O, len(items)), missing: len(items), done: make(chan struct{})}
+func (l *lane[I, O, Q, R]) do(ctx context.Context, items []*I) ([]O, error) {
+	c := &call[I, O]{items: items, outs: make([]O, len(items)), answered: make([]bool, len(items)), missing: len(items), done: make(chan struct{})}
 	c.deadline, _ = ctx.Deadline()
 	for _, item := range items {
 		c.bytes += l.size(item)
@@ -153,7 +167,9 @@ func (l *lane[I, O, Q, R]) take() *Q {
 		if c.gone {
 			continue
 		}
-		f.calls = append(f.calls, c)
+		for at := range c.items {
+			f.places = append(f.places, place[I, O]{c, at})
+		}
 		items, bytes = append(items, c.items...), bytes+c.bytes
 		if c.deadline.After(until) {
 			until = c.deadline
@@ -185,37 +201,38 @@ func (l *lane[I, O, Q, R]) read() error {
 	}
 }
 
-// settle hands answers first… of a frame to their callers.
-func (l *lane[I, O, Q, R]) settle(id uint64, first int, outs []*O) error {
+// settle hands answers to their callers.
+func (l *lane[I, O, Q, R]) settle(outs []O) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, out := range outs {
+		if err := l.place(out); err != nil {
+			return err
+		}
+	}
+	if len(l.queue) > 0 && len(l.frames) < maxFrames {
+		signal(l.wake)
+	}
+	return nil
+}
+
+// place hands one answer to its caller. l.mu is held.
+func (l *lane[I, O, Q, R]) place(out O) error {
+	id, index := out.GetBatch(), int(out.GetIndex())
 	f := l.frames[id]
-	if f == nil {
-		return fmt.Errorf("rpc: an answer to frame %d, which waits for none", id)
+	if f == nil || index >= len(f.places) {
+		return fmt.Errorf("rpc: an answer to request %d of frame %d, which waits for none", index, id)
 	}
-	at := 0 // of the call's first request in the frame
-	for _, c := range f.calls {
-		for i := max(first, at); i < min(first+len(outs), at+len(c.items)); i++ {
-			if c.outs[i-at] != nil || outs[i-first] == nil {
-				return fmt.Errorf("rpc: request %d of frame %d was answered twice, or with nothing", i, id)
-			}
-			c.outs[i-at] = outs[i-first]
-			c.missing--
-			f.missing--
-			if c.missing == 0 {
-				close(c.done)
-			}
-		}
-		at += len(c.items)
+	p := f.places[index]
+	if p.call.answered[p.at] {
+		return fmt.Errorf("rpc: request %d of frame %d was answered twice", index, id)
 	}
-	if first < 0 || len(outs) == 0 || first+len(outs) > at {
-		return fmt.Errorf("rpc: answers %d..%d to frame %d of %d", first, first+len(outs)-1, id, at)
+	p.call.outs[p.at], p.call.answered[p.at] = out, true
+	if p.call.missing--; p.call.missing == 0 {
+		close(p.call.done)
 	}
-	if f.missing == 0 {
+	if f.missing--; f.missing == 0 {
 		delete(l.frames, id)
-		if len(l.queue) > 0 {
-			signal(l.wake)
-		}
 	}
 	return nil
 }
@@ -228,15 +245,21 @@ func (l *lane[I, O, Q, R]) fail(err error) {
 		return
 	}
 	l.err = err
-	calls := l.queue
-	for _, f := range l.frames {
-		calls = append(calls, f.calls...)
+	for _, c := range l.queue {
+		c.fail(err)
 	}
-	for _, c := range calls {
-		if c.missing > 0 {
-			c.err = err
-			close(c.done)
+	for _, f := range l.frames {
+		for _, p := range f.places {
+			p.call.fail(err)
 		}
 	}
 	l.queue, l.frames = nil, nil
+}
+
+// fail ends a call that is not answered in full. The lane's mu is held.
+func (c *call[I, O]) fail(err error) {
+	if c.missing > 0 && c.err == nil {
+		c.err = err
+		close(c.done)
+	}
 }

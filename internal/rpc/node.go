@@ -47,9 +47,9 @@ type session struct {
 	node       *node
 	logic      impartpb.LogicServiceClient
 	admin      impartpb.AdminServiceClient
-	upstream   *lane[impartpb.UpstreamMsg, impartpb.UpstreamAck, impartpb.UpstreamBatch, impartpb.UpstreamAckBatch]
-	acks       *lane[impartpb.AckMsg, impartpb.AckedMsg, impartpb.AckBatch, impartpb.AckedBatch]
-	downstream *lane[impartpb.DownstreamRequest, impartpb.DownstreamReply, impartpb.DownstreamBatch, impartpb.DownstreamReply]
+	upstream   *lane[impartpb.UpstreamMsg, *impartpb.UpstreamAck, impartpb.UpstreamBatch, impartpb.UpstreamAckBatch]
+	acks       *lane[impartpb.AckMsg, *impartpb.AckedMsg, impartpb.AckBatch, impartpb.AckedBatch]
+	downstream *lane[impartpb.DownstreamRequest, *impartpb.DownstreamReply, impartpb.DownstreamBatch, impartpb.DownstreamReplyBatch]
 
 	beat   atomic.Int64  // the newest that was heard
 	active atomic.Int64  // calls that use it; raised under c.mu
@@ -188,33 +188,31 @@ func (s *session) open(ctx context.Context, running *sync.WaitGroup, ended func(
 	if err != nil {
 		return err
 	}
-	s.upstream = &lane[impartpb.UpstreamMsg, impartpb.UpstreamAck, impartpb.UpstreamBatch, impartpb.UpstreamAckBatch]{
+	s.upstream = &lane[impartpb.UpstreamMsg, *impartpb.UpstreamAck, impartpb.UpstreamBatch, impartpb.UpstreamAckBatch]{
 		stream: upstream, shared: shared.WithLabelValues("upstream"),
 		pack: func(id uint64, timeout time.Duration, items []*impartpb.UpstreamMsg) *impartpb.UpstreamBatch {
 			return &impartpb.UpstreamBatch{Id: id, TimeoutMs: timeout.Milliseconds(), Messages: items}
 		},
-		unpack: func(r *impartpb.UpstreamAckBatch) (uint64, int, []*impartpb.UpstreamAck) { return r.Id, 0, r.Acks },
+		unpack: (*impartpb.UpstreamAckBatch).GetAcks,
 		size: func(m *impartpb.UpstreamMsg) int {
 			return 64 + len(m.Sender) + len(m.Device) + len(m.ConvId) + len(m.ClientMsgId) + len(m.Prev) + len(m.Type) + len(m.Body) + len(m.Ext)
 		},
 	}
-	s.acks = &lane[impartpb.AckMsg, impartpb.AckedMsg, impartpb.AckBatch, impartpb.AckedBatch]{
+	s.acks = &lane[impartpb.AckMsg, *impartpb.AckedMsg, impartpb.AckBatch, impartpb.AckedBatch]{
 		stream: acks, shared: shared.WithLabelValues("acks"),
 		pack: func(id uint64, timeout time.Duration, items []*impartpb.AckMsg) *impartpb.AckBatch {
 			return &impartpb.AckBatch{Id: id, TimeoutMs: timeout.Milliseconds(), Acks: items}
 		},
-		unpack: func(r *impartpb.AckedBatch) (uint64, int, []*impartpb.AckedMsg) { return r.Id, 0, r.Acked },
+		unpack: (*impartpb.AckedBatch).GetAcked,
 		size:   func(m *impartpb.AckMsg) int { return 64 + len(m.Items)*impart.MaxID },
 	}
-	s.downstream = &lane[impartpb.DownstreamRequest, impartpb.DownstreamReply, impartpb.DownstreamBatch, impartpb.DownstreamReply]{
+	s.downstream = &lane[impartpb.DownstreamRequest, *impartpb.DownstreamReply, impartpb.DownstreamBatch, impartpb.DownstreamReplyBatch]{
 		stream: downstream, shared: shared.WithLabelValues("downstream"),
 		pack: func(id uint64, timeout time.Duration, items []*impartpb.DownstreamRequest) *impartpb.DownstreamBatch {
 			return &impartpb.DownstreamBatch{Id: id, TimeoutMs: timeout.Milliseconds(), Requests: items}
 		},
-		unpack: func(r *impartpb.DownstreamReply) (uint64, int, []*impartpb.DownstreamReply) {
-			return r.Id, int(r.Index), []*impartpb.DownstreamReply{r}
-		},
-		size: func(*impartpb.DownstreamRequest) int { return 64 + impart.MaxID },
+		unpack: (*impartpb.DownstreamReplyBatch).GetReplies,
+		size:   func(*impartpb.DownstreamRequest) int { return 64 + impart.MaxID },
 	}
 	s.upstream.start(ctx, running, ended)
 	s.acks.start(ctx, running, ended)

@@ -99,6 +99,11 @@ func carry(t *rapid.T, rules *fake, far *Client, method reflect.Method) {
 	for i := 1; i < len(args); i++ {
 		args[i] = reflect.New(method.Type.In(i)).Elem()
 		fill(t, args[i])
+		if sends, ok := args[i].Interface().([]impart.Send); ok {
+			for k := range sends { // of one conversation: those of several are several calls at the node
+				sends[k].Conv = sends[0].Conv
+			}
+		}
 		wantAsked = append(wantAsked, args[i].Interface())
 		empty = empty || args[i].Kind() == reflect.Slice && args[i].Len() == 0
 	}

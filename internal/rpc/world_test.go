@@ -220,3 +220,18 @@ func value(t testing.TB, c prometheus.Counter) float64 {
 	must(t, err)
 	return families[0].GetMetric()[0].GetCounter().GetValue()
 }
+
+// observed is the sum and the count of a histogram with this label.
+func observed(t testing.TB, c prometheus.Collector, label string) (sum float64, count int) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	must(t, registry.Register(c))
+	families, err := registry.Gather()
+	must(t, err)
+	for _, m := range families[0].GetMetric() {
+		if m.GetLabel()[0].GetValue() == label {
+			return m.GetHistogram().GetSampleSum(), int(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return 0, 0
+}

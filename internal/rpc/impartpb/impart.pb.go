@@ -501,10 +501,10 @@ func (x *UpstreamMsg) GetEpoch() int64 {
 	return 0
 }
 
+// UpstreamAckBatch is answers that were ready together, of any batches.
 type UpstreamAckBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id" json:"id,omitempty"`
-	Acks          []*UpstreamAck         `protobuf:"bytes,2,rep,name=acks" json:"acks,omitempty"` // in the order of the messages
+	Acks          []*UpstreamAck         `protobuf:"bytes,1,rep,name=acks" json:"acks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -539,13 +539,6 @@ func (*UpstreamAckBatch) Descriptor() ([]byte, []int) {
 	return file_impart_v1_impart_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *UpstreamAckBatch) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
 func (x *UpstreamAckBatch) GetAcks() []*UpstreamAck {
 	if x != nil {
 		return x.Acks
@@ -563,6 +556,8 @@ type UpstreamAck struct {
 	Epoch         int64                  `protobuf:"varint,5,opt,name=epoch" json:"epoch,omitempty"`
 	At            int64                  `protobuf:"varint,6,opt,name=at" json:"at,omitempty"`
 	Error         *Error                 `protobuf:"bytes,7,opt,name=error" json:"error,omitempty"`
+	Batch         uint64                 `protobuf:"varint,8,opt,name=batch" json:"batch,omitempty"` // the batch of the message; 0 where it came in none
+	Index         uint32                 `protobuf:"varint,9,opt,name=index" json:"index,omitempty"` // its place there, from 0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,6 +639,20 @@ func (x *UpstreamAck) GetError() *Error {
 		return x.Error
 	}
 	return nil
+}
+
+func (x *UpstreamAck) GetBatch() uint64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *UpstreamAck) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
 }
 
 type AckBatch struct {
@@ -829,8 +838,7 @@ func (x *AckItem) GetSeq() int64 {
 
 type AckedBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id" json:"id,omitempty"`
-	Acked         []*AckedMsg            `protobuf:"bytes,2,rep,name=acked" json:"acked,omitempty"` // in the order of the acks
+	Acked         []*AckedMsg            `protobuf:"bytes,1,rep,name=acked" json:"acked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -865,13 +873,6 @@ func (*AckedBatch) Descriptor() ([]byte, []int) {
 	return file_impart_v1_impart_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *AckedBatch) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
 func (x *AckedBatch) GetAcked() []*AckedMsg {
 	if x != nil {
 		return x.Acked
@@ -882,6 +883,8 @@ func (x *AckedBatch) GetAcked() []*AckedMsg {
 type AckedMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Items         []*Acked               `protobuf:"bytes,1,rep,name=items" json:"items,omitempty"`
+	Batch         uint64                 `protobuf:"varint,2,opt,name=batch" json:"batch,omitempty"`
+	Index         uint32                 `protobuf:"varint,3,opt,name=index" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -921,6 +924,20 @@ func (x *AckedMsg) GetItems() []*Acked {
 		return x.Items
 	}
 	return nil
+}
+
+func (x *AckedMsg) GetBatch() uint64 {
+	if x != nil {
+		return x.Batch
+	}
+	return 0
+}
+
+func (x *AckedMsg) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
 }
 
 type Acked struct {
@@ -1112,10 +1129,54 @@ func (x *DownstreamRequest) GetKnown() int64 {
 	return 0
 }
 
+type DownstreamReplyBatch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Replies       []*DownstreamReply     `protobuf:"bytes,1,rep,name=replies" json:"replies,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DownstreamReplyBatch) Reset() {
+	*x = DownstreamReplyBatch{}
+	mi := &file_impart_v1_impart_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DownstreamReplyBatch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DownstreamReplyBatch) ProtoMessage() {}
+
+func (x *DownstreamReplyBatch) ProtoReflect() protoreflect.Message {
+	mi := &file_impart_v1_impart_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DownstreamReplyBatch.ProtoReflect.Descriptor instead.
+func (*DownstreamReplyBatch) Descriptor() ([]byte, []int) {
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DownstreamReplyBatch) GetReplies() []*DownstreamReply {
+	if x != nil {
+		return x.Replies
+	}
+	return nil
+}
+
 type DownstreamReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id" json:"id,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index" json:"index,omitempty"` // of the request in its batch
+	Batch         uint64                 `protobuf:"varint,1,opt,name=batch" json:"batch,omitempty"`
+	Index         uint32                 `protobuf:"varint,2,opt,name=index" json:"index,omitempty"`
 	Events        []*DownstreamMsg       `protobuf:"bytes,3,rep,name=events" json:"events,omitempty"`
 	Audience      *Audience              `protobuf:"bytes,4,opt,name=audience" json:"audience,omitempty"` // without members where the client has this version
 	Head          int64                  `protobuf:"varint,5,opt,name=head" json:"head,omitempty"`
@@ -1128,7 +1189,7 @@ type DownstreamReply struct {
 
 func (x *DownstreamReply) Reset() {
 	*x = DownstreamReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[16]
+	mi := &file_impart_v1_impart_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1201,7 @@ func (x *DownstreamReply) String() string {
 func (*DownstreamReply) ProtoMessage() {}
 
 func (x *DownstreamReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[16]
+	mi := &file_impart_v1_impart_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,12 +1214,12 @@ func (x *DownstreamReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownstreamReply.ProtoReflect.Descriptor instead.
 func (*DownstreamReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{16}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *DownstreamReply) GetId() uint64 {
+func (x *DownstreamReply) GetBatch() uint64 {
 	if x != nil {
-		return x.Id
+		return x.Batch
 	}
 	return 0
 }
@@ -1237,7 +1298,7 @@ type DownstreamMsg struct {
 
 func (x *DownstreamMsg) Reset() {
 	*x = DownstreamMsg{}
-	mi := &file_impart_v1_impart_proto_msgTypes[17]
+	mi := &file_impart_v1_impart_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1310,7 @@ func (x *DownstreamMsg) String() string {
 func (*DownstreamMsg) ProtoMessage() {}
 
 func (x *DownstreamMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[17]
+	mi := &file_impart_v1_impart_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1323,7 @@ func (x *DownstreamMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DownstreamMsg.ProtoReflect.Descriptor instead.
 func (*DownstreamMsg) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{17}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DownstreamMsg) GetConvId() string {
@@ -1388,7 +1449,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_impart_v1_impart_proto_msgTypes[18]
+	mi := &file_impart_v1_impart_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1400,7 +1461,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[18]
+	mi := &file_impart_v1_impart_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1413,7 +1474,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{18}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Identity) GetUser() string {
@@ -1449,7 +1510,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_impart_v1_impart_proto_msgTypes[19]
+	mi := &file_impart_v1_impart_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1461,7 +1522,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[19]
+	mi := &file_impart_v1_impart_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1474,7 +1535,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{19}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Session) GetUser() string {
@@ -1520,7 +1581,7 @@ type HelloRequest struct {
 
 func (x *HelloRequest) Reset() {
 	*x = HelloRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[20]
+	mi := &file_impart_v1_impart_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1593,7 @@ func (x *HelloRequest) String() string {
 func (*HelloRequest) ProtoMessage() {}
 
 func (x *HelloRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[20]
+	mi := &file_impart_v1_impart_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1606,7 @@ func (x *HelloRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloRequest.ProtoReflect.Descriptor instead.
 func (*HelloRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{20}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *HelloRequest) GetIdentity() *Identity {
@@ -1610,7 +1671,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_impart_v1_impart_proto_msgTypes[21]
+	mi := &file_impart_v1_impart_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1622,7 +1683,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[21]
+	mi := &file_impart_v1_impart_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1635,7 +1696,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{21}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Welcome) GetSession() *Session {
@@ -1684,7 +1745,7 @@ type VisitRequest struct {
 
 func (x *VisitRequest) Reset() {
 	*x = VisitRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[22]
+	mi := &file_impart_v1_impart_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1757,7 @@ func (x *VisitRequest) String() string {
 func (*VisitRequest) ProtoMessage() {}
 
 func (x *VisitRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[22]
+	mi := &file_impart_v1_impart_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1770,7 @@ func (x *VisitRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VisitRequest.ProtoReflect.Descriptor instead.
 func (*VisitRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{22}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *VisitRequest) GetIdentity() *Identity {
@@ -1742,7 +1803,7 @@ type SupersededRequest struct {
 
 func (x *SupersededRequest) Reset() {
 	*x = SupersededRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[23]
+	mi := &file_impart_v1_impart_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1754,7 +1815,7 @@ func (x *SupersededRequest) String() string {
 func (*SupersededRequest) ProtoMessage() {}
 
 func (x *SupersededRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[23]
+	mi := &file_impart_v1_impart_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1767,7 +1828,7 @@ func (x *SupersededRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupersededRequest.ProtoReflect.Descriptor instead.
 func (*SupersededRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{23}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SupersededRequest) GetSessions() []*Session {
@@ -1786,7 +1847,7 @@ type SupersededReply struct {
 
 func (x *SupersededReply) Reset() {
 	*x = SupersededReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[24]
+	mi := &file_impart_v1_impart_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +1859,7 @@ func (x *SupersededReply) String() string {
 func (*SupersededReply) ProtoMessage() {}
 
 func (x *SupersededReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[24]
+	mi := &file_impart_v1_impart_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +1872,7 @@ func (x *SupersededReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SupersededReply.ProtoReflect.Descriptor instead.
 func (*SupersededReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{24}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SupersededReply) GetSuperseded() []bool {
@@ -1829,7 +1890,7 @@ type EpochRequest struct {
 
 func (x *EpochRequest) Reset() {
 	*x = EpochRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[25]
+	mi := &file_impart_v1_impart_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1902,7 @@ func (x *EpochRequest) String() string {
 func (*EpochRequest) ProtoMessage() {}
 
 func (x *EpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[25]
+	mi := &file_impart_v1_impart_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1915,7 @@ func (x *EpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochRequest.ProtoReflect.Descriptor instead.
 func (*EpochRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{25}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{26}
 }
 
 type EpochReply struct {
@@ -1866,7 +1927,7 @@ type EpochReply struct {
 
 func (x *EpochReply) Reset() {
 	*x = EpochReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[26]
+	mi := &file_impart_v1_impart_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +1939,7 @@ func (x *EpochReply) String() string {
 func (*EpochReply) ProtoMessage() {}
 
 func (x *EpochReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[26]
+	mi := &file_impart_v1_impart_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +1952,7 @@ func (x *EpochReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochReply.ProtoReflect.Descriptor instead.
 func (*EpochReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{26}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EpochReply) GetEpoch() int64 {
@@ -1916,7 +1977,7 @@ type RecallRequest struct {
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[27]
+	mi := &file_impart_v1_impart_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +1989,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[27]
+	mi := &file_impart_v1_impart_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +2002,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{27}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecallRequest) GetSender() string {
@@ -2008,7 +2069,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[28]
+	mi := &file_impart_v1_impart_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2081,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[28]
+	mi := &file_impart_v1_impart_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2094,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{28}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SyncRequest) GetUser() string {
@@ -2100,7 +2161,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_impart_v1_impart_proto_msgTypes[29]
+	mi := &file_impart_v1_impart_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2173,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[29]
+	mi := &file_impart_v1_impart_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2186,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{29}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Page) GetConvId() string {
@@ -2187,7 +2248,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[30]
+	mi := &file_impart_v1_impart_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2260,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[30]
+	mi := &file_impart_v1_impart_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2273,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{30}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PullRequest) GetSession() *Session {
@@ -2241,7 +2302,7 @@ type Pulled struct {
 
 func (x *Pulled) Reset() {
 	*x = Pulled{}
-	mi := &file_impart_v1_impart_proto_msgTypes[31]
+	mi := &file_impart_v1_impart_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2314,7 @@ func (x *Pulled) String() string {
 func (*Pulled) ProtoMessage() {}
 
 func (x *Pulled) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[31]
+	mi := &file_impart_v1_impart_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2327,7 @@ func (x *Pulled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pulled.ProtoReflect.Descriptor instead.
 func (*Pulled) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{31}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pulled) GetConvs() []*Page {
@@ -2307,7 +2368,7 @@ type PullFailure struct {
 
 func (x *PullFailure) Reset() {
 	*x = PullFailure{}
-	mi := &file_impart_v1_impart_proto_msgTypes[32]
+	mi := &file_impart_v1_impart_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2380,7 @@ func (x *PullFailure) String() string {
 func (*PullFailure) ProtoMessage() {}
 
 func (x *PullFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[32]
+	mi := &file_impart_v1_impart_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2393,7 @@ func (x *PullFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullFailure.ProtoReflect.Descriptor instead.
 func (*PullFailure) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{32}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PullFailure) GetConvId() string {
@@ -2360,7 +2421,7 @@ type ConvsRequest struct {
 
 func (x *ConvsRequest) Reset() {
 	*x = ConvsRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[33]
+	mi := &file_impart_v1_impart_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2433,7 @@ func (x *ConvsRequest) String() string {
 func (*ConvsRequest) ProtoMessage() {}
 
 func (x *ConvsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[33]
+	mi := &file_impart_v1_impart_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2446,7 @@ func (x *ConvsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvsRequest.ProtoReflect.Descriptor instead.
 func (*ConvsRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{33}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConvsRequest) GetSession() *Session {
@@ -2425,7 +2486,7 @@ type ConvState struct {
 
 func (x *ConvState) Reset() {
 	*x = ConvState{}
-	mi := &file_impart_v1_impart_proto_msgTypes[34]
+	mi := &file_impart_v1_impart_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2498,7 @@ func (x *ConvState) String() string {
 func (*ConvState) ProtoMessage() {}
 
 func (x *ConvState) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[34]
+	mi := &file_impart_v1_impart_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2511,7 @@ func (x *ConvState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvState.ProtoReflect.Descriptor instead.
 func (*ConvState) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{34}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConvState) GetConvId() string {
@@ -2520,7 +2581,7 @@ type ConvsPage struct {
 
 func (x *ConvsPage) Reset() {
 	*x = ConvsPage{}
-	mi := &file_impart_v1_impart_proto_msgTypes[35]
+	mi := &file_impart_v1_impart_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2532,7 +2593,7 @@ func (x *ConvsPage) String() string {
 func (*ConvsPage) ProtoMessage() {}
 
 func (x *ConvsPage) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[35]
+	mi := &file_impart_v1_impart_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2545,7 +2606,7 @@ func (x *ConvsPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvsPage.ProtoReflect.Descriptor instead.
 func (*ConvsPage) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{35}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConvsPage) GetConvs() []*ConvState {
@@ -2581,7 +2642,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[36]
+	mi := &file_impart_v1_impart_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2593,7 +2654,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[36]
+	mi := &file_impart_v1_impart_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2606,7 +2667,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{36}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadRequest) GetSession() *Session {
@@ -2646,7 +2707,7 @@ type ReadReply struct {
 
 func (x *ReadReply) Reset() {
 	*x = ReadReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[37]
+	mi := &file_impart_v1_impart_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2719,7 @@ func (x *ReadReply) String() string {
 func (*ReadReply) ProtoMessage() {}
 
 func (x *ReadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[37]
+	mi := &file_impart_v1_impart_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2732,7 @@ func (x *ReadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadReply.ProtoReflect.Descriptor instead.
 func (*ReadReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{37}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadReply) GetRead() int64 {
@@ -2694,7 +2755,7 @@ type WhoRequest struct {
 
 func (x *WhoRequest) Reset() {
 	*x = WhoRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[38]
+	mi := &file_impart_v1_impart_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2706,7 +2767,7 @@ func (x *WhoRequest) String() string {
 func (*WhoRequest) ProtoMessage() {}
 
 func (x *WhoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[38]
+	mi := &file_impart_v1_impart_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2719,7 +2780,7 @@ func (x *WhoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoRequest.ProtoReflect.Descriptor instead.
 func (*WhoRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{38}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *WhoRequest) GetUser() string {
@@ -2767,7 +2828,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_impart_v1_impart_proto_msgTypes[39]
+	mi := &file_impart_v1_impart_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2840,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[39]
+	mi := &file_impart_v1_impart_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2853,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{39}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Report) GetUsers() []*UserReport {
@@ -2821,7 +2882,7 @@ type UserReport struct {
 
 func (x *UserReport) Reset() {
 	*x = UserReport{}
-	mi := &file_impart_v1_impart_proto_msgTypes[40]
+	mi := &file_impart_v1_impart_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +2894,7 @@ func (x *UserReport) String() string {
 func (*UserReport) ProtoMessage() {}
 
 func (x *UserReport) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[40]
+	mi := &file_impart_v1_impart_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +2907,7 @@ func (x *UserReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserReport.ProtoReflect.Descriptor instead.
 func (*UserReport) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{40}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UserReport) GetUser() string {
@@ -2887,7 +2948,7 @@ type TypingRequest struct {
 
 func (x *TypingRequest) Reset() {
 	*x = TypingRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[41]
+	mi := &file_impart_v1_impart_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2899,7 +2960,7 @@ func (x *TypingRequest) String() string {
 func (*TypingRequest) ProtoMessage() {}
 
 func (x *TypingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[41]
+	mi := &file_impart_v1_impart_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2912,7 +2973,7 @@ func (x *TypingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypingRequest.ProtoReflect.Descriptor instead.
 func (*TypingRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{41}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TypingRequest) GetUser() string {
@@ -2938,7 +2999,7 @@ type AudiencesRequest struct {
 
 func (x *AudiencesRequest) Reset() {
 	*x = AudiencesRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[42]
+	mi := &file_impart_v1_impart_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3011,7 @@ func (x *AudiencesRequest) String() string {
 func (*AudiencesRequest) ProtoMessage() {}
 
 func (x *AudiencesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[42]
+	mi := &file_impart_v1_impart_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3024,7 @@ func (x *AudiencesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudiencesRequest.ProtoReflect.Descriptor instead.
 func (*AudiencesRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{42}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AudiencesRequest) GetQueries() []*AudienceQuery {
@@ -2986,7 +3047,7 @@ type AudienceQuery struct {
 
 func (x *AudienceQuery) Reset() {
 	*x = AudienceQuery{}
-	mi := &file_impart_v1_impart_proto_msgTypes[43]
+	mi := &file_impart_v1_impart_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3059,7 @@ func (x *AudienceQuery) String() string {
 func (*AudienceQuery) ProtoMessage() {}
 
 func (x *AudienceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[43]
+	mi := &file_impart_v1_impart_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3072,7 @@ func (x *AudienceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudienceQuery.ProtoReflect.Descriptor instead.
 func (*AudienceQuery) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{43}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AudienceQuery) GetConvId() string {
@@ -3045,7 +3106,7 @@ type AudiencesReply struct {
 
 func (x *AudiencesReply) Reset() {
 	*x = AudiencesReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[44]
+	mi := &file_impart_v1_impart_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3118,7 @@ func (x *AudiencesReply) String() string {
 func (*AudiencesReply) ProtoMessage() {}
 
 func (x *AudiencesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[44]
+	mi := &file_impart_v1_impart_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3131,7 @@ func (x *AudiencesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudiencesReply.ProtoReflect.Descriptor instead.
 func (*AudiencesReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{44}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AudiencesReply) GetAnswers() []*AudienceAnswer {
@@ -3097,7 +3158,7 @@ type AudienceAnswer struct {
 
 func (x *AudienceAnswer) Reset() {
 	*x = AudienceAnswer{}
-	mi := &file_impart_v1_impart_proto_msgTypes[45]
+	mi := &file_impart_v1_impart_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3170,7 @@ func (x *AudienceAnswer) String() string {
 func (*AudienceAnswer) ProtoMessage() {}
 
 func (x *AudienceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[45]
+	mi := &file_impart_v1_impart_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3183,7 @@ func (x *AudienceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudienceAnswer.ProtoReflect.Descriptor instead.
 func (*AudienceAnswer) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{45}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AudienceAnswer) GetAudience() *Audience {
@@ -3152,7 +3213,7 @@ type Audience struct {
 
 func (x *Audience) Reset() {
 	*x = Audience{}
-	mi := &file_impart_v1_impart_proto_msgTypes[46]
+	mi := &file_impart_v1_impart_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3164,7 +3225,7 @@ func (x *Audience) String() string {
 func (*Audience) ProtoMessage() {}
 
 func (x *Audience) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[46]
+	mi := &file_impart_v1_impart_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3177,7 +3238,7 @@ func (x *Audience) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Audience.ProtoReflect.Descriptor instead.
 func (*Audience) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{46}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Audience) GetConvId() string {
@@ -3225,7 +3286,7 @@ type MemberPeriods struct {
 
 func (x *MemberPeriods) Reset() {
 	*x = MemberPeriods{}
-	mi := &file_impart_v1_impart_proto_msgTypes[47]
+	mi := &file_impart_v1_impart_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3237,7 +3298,7 @@ func (x *MemberPeriods) String() string {
 func (*MemberPeriods) ProtoMessage() {}
 
 func (x *MemberPeriods) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[47]
+	mi := &file_impart_v1_impart_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3250,7 +3311,7 @@ func (x *MemberPeriods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberPeriods.ProtoReflect.Descriptor instead.
 func (*MemberPeriods) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{47}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *MemberPeriods) GetUser() string {
@@ -3277,7 +3338,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_impart_v1_impart_proto_msgTypes[48]
+	mi := &file_impart_v1_impart_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3289,7 +3350,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[48]
+	mi := &file_impart_v1_impart_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3302,7 +3363,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{48}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Period) GetFrom() int64 {
@@ -3330,7 +3391,7 @@ type LaggingRequest struct {
 
 func (x *LaggingRequest) Reset() {
 	*x = LaggingRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[49]
+	mi := &file_impart_v1_impart_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3342,7 +3403,7 @@ func (x *LaggingRequest) String() string {
 func (*LaggingRequest) ProtoMessage() {}
 
 func (x *LaggingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[49]
+	mi := &file_impart_v1_impart_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3355,7 +3416,7 @@ func (x *LaggingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingRequest.ProtoReflect.Descriptor instead.
 func (*LaggingRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{49}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *LaggingRequest) GetSession() *Session {
@@ -3390,7 +3451,7 @@ type LaggingPage struct {
 
 func (x *LaggingPage) Reset() {
 	*x = LaggingPage{}
-	mi := &file_impart_v1_impart_proto_msgTypes[50]
+	mi := &file_impart_v1_impart_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3402,7 +3463,7 @@ func (x *LaggingPage) String() string {
 func (*LaggingPage) ProtoMessage() {}
 
 func (x *LaggingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[50]
+	mi := &file_impart_v1_impart_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3415,7 +3476,7 @@ func (x *LaggingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingPage.ProtoReflect.Descriptor instead.
 func (*LaggingPage) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{50}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LaggingPage) GetConvs() []*ConvState {
@@ -3448,7 +3509,7 @@ type LagsRequest struct {
 
 func (x *LagsRequest) Reset() {
 	*x = LagsRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[51]
+	mi := &file_impart_v1_impart_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3521,7 @@ func (x *LagsRequest) String() string {
 func (*LagsRequest) ProtoMessage() {}
 
 func (x *LagsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[51]
+	mi := &file_impart_v1_impart_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3534,7 @@ func (x *LagsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LagsRequest.ProtoReflect.Descriptor instead.
 func (*LagsRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{51}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LagsRequest) GetQueries() []*LagQuery {
@@ -3493,7 +3554,7 @@ type LagQuery struct {
 
 func (x *LagQuery) Reset() {
 	*x = LagQuery{}
-	mi := &file_impart_v1_impart_proto_msgTypes[52]
+	mi := &file_impart_v1_impart_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3505,7 +3566,7 @@ func (x *LagQuery) String() string {
 func (*LagQuery) ProtoMessage() {}
 
 func (x *LagQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[52]
+	mi := &file_impart_v1_impart_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3518,7 +3579,7 @@ func (x *LagQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LagQuery.ProtoReflect.Descriptor instead.
 func (*LagQuery) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{52}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LagQuery) GetSession() *Session {
@@ -3544,7 +3605,7 @@ type LagsReply struct {
 
 func (x *LagsReply) Reset() {
 	*x = LagsReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[53]
+	mi := &file_impart_v1_impart_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3556,7 +3617,7 @@ func (x *LagsReply) String() string {
 func (*LagsReply) ProtoMessage() {}
 
 func (x *LagsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[53]
+	mi := &file_impart_v1_impart_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3569,7 +3630,7 @@ func (x *LagsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LagsReply.ProtoReflect.Descriptor instead.
 func (*LagsReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{53}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LagsReply) GetLags() []*Lag {
@@ -3589,7 +3650,7 @@ type Lag struct {
 
 func (x *Lag) Reset() {
 	*x = Lag{}
-	mi := &file_impart_v1_impart_proto_msgTypes[54]
+	mi := &file_impart_v1_impart_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3601,7 +3662,7 @@ func (x *Lag) String() string {
 func (*Lag) ProtoMessage() {}
 
 func (x *Lag) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[54]
+	mi := &file_impart_v1_impart_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3614,7 +3675,7 @@ func (x *Lag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lag.ProtoReflect.Descriptor instead.
 func (*Lag) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{54}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Lag) GetHead() int64 {
@@ -3640,7 +3701,7 @@ type WrittenRequest struct {
 
 func (x *WrittenRequest) Reset() {
 	*x = WrittenRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[55]
+	mi := &file_impart_v1_impart_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3652,7 +3713,7 @@ func (x *WrittenRequest) String() string {
 func (*WrittenRequest) ProtoMessage() {}
 
 func (x *WrittenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[55]
+	mi := &file_impart_v1_impart_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3665,7 +3726,7 @@ func (x *WrittenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenRequest.ProtoReflect.Descriptor instead.
 func (*WrittenRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{55}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WrittenRequest) GetSince() int64 {
@@ -3688,7 +3749,7 @@ type WrittenReply struct {
 
 func (x *WrittenReply) Reset() {
 	*x = WrittenReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[56]
+	mi := &file_impart_v1_impart_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3700,7 +3761,7 @@ func (x *WrittenReply) String() string {
 func (*WrittenReply) ProtoMessage() {}
 
 func (x *WrittenReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[56]
+	mi := &file_impart_v1_impart_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3713,7 +3774,7 @@ func (x *WrittenReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenReply.ProtoReflect.Descriptor instead.
 func (*WrittenReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{56}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WrittenReply) GetConvs() []*WrittenConv {
@@ -3748,7 +3809,7 @@ type WrittenConv struct {
 
 func (x *WrittenConv) Reset() {
 	*x = WrittenConv{}
-	mi := &file_impart_v1_impart_proto_msgTypes[57]
+	mi := &file_impart_v1_impart_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3760,7 +3821,7 @@ func (x *WrittenConv) String() string {
 func (*WrittenConv) ProtoMessage() {}
 
 func (x *WrittenConv) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[57]
+	mi := &file_impart_v1_impart_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3773,7 +3834,7 @@ func (x *WrittenConv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenConv.ProtoReflect.Descriptor instead.
 func (*WrittenConv) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{57}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WrittenConv) GetConvId() string {
@@ -3808,7 +3869,7 @@ type PutUserRequest struct {
 
 func (x *PutUserRequest) Reset() {
 	*x = PutUserRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[58]
+	mi := &file_impart_v1_impart_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +3881,7 @@ func (x *PutUserRequest) String() string {
 func (*PutUserRequest) ProtoMessage() {}
 
 func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[58]
+	mi := &file_impart_v1_impart_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +3894,7 @@ func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutUserRequest.ProtoReflect.Descriptor instead.
 func (*PutUserRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{58}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *PutUserRequest) GetUser() string {
@@ -3867,7 +3928,7 @@ type RevokeUserRequest struct {
 
 func (x *RevokeUserRequest) Reset() {
 	*x = RevokeUserRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[59]
+	mi := &file_impart_v1_impart_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3879,7 +3940,7 @@ func (x *RevokeUserRequest) String() string {
 func (*RevokeUserRequest) ProtoMessage() {}
 
 func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[59]
+	mi := &file_impart_v1_impart_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3892,7 +3953,7 @@ func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserRequest.ProtoReflect.Descriptor instead.
 func (*RevokeUserRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{59}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RevokeUserRequest) GetUser() string {
@@ -3918,7 +3979,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[60]
+	mi := &file_impart_v1_impart_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3930,7 +3991,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[60]
+	mi := &file_impart_v1_impart_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3943,7 +4004,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{60}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *UserRequest) GetUser() string {
@@ -3964,7 +4025,7 @@ type UserInfo struct {
 
 func (x *UserInfo) Reset() {
 	*x = UserInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[61]
+	mi := &file_impart_v1_impart_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3976,7 +4037,7 @@ func (x *UserInfo) String() string {
 func (*UserInfo) ProtoMessage() {}
 
 func (x *UserInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[61]
+	mi := &file_impart_v1_impart_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3989,7 +4050,7 @@ func (x *UserInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserInfo.ProtoReflect.Descriptor instead.
 func (*UserInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{61}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *UserInfo) GetUser() string {
@@ -4023,7 +4084,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_impart_v1_impart_proto_msgTypes[62]
+	mi := &file_impart_v1_impart_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4035,7 +4096,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[62]
+	mi := &file_impart_v1_impart_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4048,7 +4109,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{62}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Member) GetUser() string {
@@ -4078,7 +4139,7 @@ type PutConversationRequest struct {
 
 func (x *PutConversationRequest) Reset() {
 	*x = PutConversationRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[63]
+	mi := &file_impart_v1_impart_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4090,7 +4151,7 @@ func (x *PutConversationRequest) String() string {
 func (*PutConversationRequest) ProtoMessage() {}
 
 func (x *PutConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[63]
+	mi := &file_impart_v1_impart_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4103,7 +4164,7 @@ func (x *PutConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutConversationRequest.ProtoReflect.Descriptor instead.
 func (*PutConversationRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{63}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PutConversationRequest) GetConvId() string {
@@ -4151,7 +4212,7 @@ type PutConversationReply struct {
 
 func (x *PutConversationReply) Reset() {
 	*x = PutConversationReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[64]
+	mi := &file_impart_v1_impart_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4163,7 +4224,7 @@ func (x *PutConversationReply) String() string {
 func (*PutConversationReply) ProtoMessage() {}
 
 func (x *PutConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[64]
+	mi := &file_impart_v1_impart_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4176,7 +4237,7 @@ func (x *PutConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutConversationReply.ProtoReflect.Descriptor instead.
 func (*PutConversationReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{64}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PutConversationReply) GetInfo() *ConvInfo {
@@ -4202,7 +4263,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[65]
+	mi := &file_impart_v1_impart_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4214,7 +4275,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[65]
+	mi := &file_impart_v1_impart_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4227,7 +4288,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{65}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ConversationRequest) GetConvId() string {
@@ -4248,7 +4309,7 @@ type PutMemberRequest struct {
 
 func (x *PutMemberRequest) Reset() {
 	*x = PutMemberRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[66]
+	mi := &file_impart_v1_impart_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4260,7 +4321,7 @@ func (x *PutMemberRequest) String() string {
 func (*PutMemberRequest) ProtoMessage() {}
 
 func (x *PutMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[66]
+	mi := &file_impart_v1_impart_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4273,7 +4334,7 @@ func (x *PutMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutMemberRequest.ProtoReflect.Descriptor instead.
 func (*PutMemberRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{66}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PutMemberRequest) GetConvId() string {
@@ -4308,7 +4369,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[67]
+	mi := &file_impart_v1_impart_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4320,7 +4381,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[67]
+	mi := &file_impart_v1_impart_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4333,7 +4394,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{67}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *RemoveMemberRequest) GetConvId() string {
@@ -4371,7 +4432,7 @@ type ConvInfo struct {
 
 func (x *ConvInfo) Reset() {
 	*x = ConvInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[68]
+	mi := &file_impart_v1_impart_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4383,7 +4444,7 @@ func (x *ConvInfo) String() string {
 func (*ConvInfo) ProtoMessage() {}
 
 func (x *ConvInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[68]
+	mi := &file_impart_v1_impart_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4396,7 +4457,7 @@ func (x *ConvInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvInfo.ProtoReflect.Descriptor instead.
 func (*ConvInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{68}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ConvInfo) GetConvId() string {
@@ -4452,7 +4513,7 @@ type MemberInfo struct {
 
 func (x *MemberInfo) Reset() {
 	*x = MemberInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[69]
+	mi := &file_impart_v1_impart_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4464,7 +4525,7 @@ func (x *MemberInfo) String() string {
 func (*MemberInfo) ProtoMessage() {}
 
 func (x *MemberInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[69]
+	mi := &file_impart_v1_impart_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4477,7 +4538,7 @@ func (x *MemberInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberInfo.ProtoReflect.Descriptor instead.
 func (*MemberInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{69}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *MemberInfo) GetUser() string {
@@ -4511,7 +4572,7 @@ type DeliveryRequest struct {
 
 func (x *DeliveryRequest) Reset() {
 	*x = DeliveryRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[70]
+	mi := &file_impart_v1_impart_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4523,7 +4584,7 @@ func (x *DeliveryRequest) String() string {
 func (*DeliveryRequest) ProtoMessage() {}
 
 func (x *DeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[70]
+	mi := &file_impart_v1_impart_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4536,7 +4597,7 @@ func (x *DeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequest.ProtoReflect.Descriptor instead.
 func (*DeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{70}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *DeliveryRequest) GetConvId() string {
@@ -4564,7 +4625,7 @@ type DeliveryReply struct {
 
 func (x *DeliveryReply) Reset() {
 	*x = DeliveryReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[71]
+	mi := &file_impart_v1_impart_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4576,7 +4637,7 @@ func (x *DeliveryReply) String() string {
 func (*DeliveryReply) ProtoMessage() {}
 
 func (x *DeliveryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[71]
+	mi := &file_impart_v1_impart_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4589,7 +4650,7 @@ func (x *DeliveryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReply.ProtoReflect.Descriptor instead.
 func (*DeliveryReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{71}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DeliveryReply) GetEvent() *DownstreamMsg {
@@ -4624,7 +4685,7 @@ type UserDelivery struct {
 
 func (x *UserDelivery) Reset() {
 	*x = UserDelivery{}
-	mi := &file_impart_v1_impart_proto_msgTypes[72]
+	mi := &file_impart_v1_impart_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4636,7 +4697,7 @@ func (x *UserDelivery) String() string {
 func (*UserDelivery) ProtoMessage() {}
 
 func (x *UserDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[72]
+	mi := &file_impart_v1_impart_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4649,7 +4710,7 @@ func (x *UserDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserDelivery.ProtoReflect.Descriptor instead.
 func (*UserDelivery) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{72}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *UserDelivery) GetUser() string {
@@ -4689,7 +4750,7 @@ type DeviceCursor struct {
 
 func (x *DeviceCursor) Reset() {
 	*x = DeviceCursor{}
-	mi := &file_impart_v1_impart_proto_msgTypes[73]
+	mi := &file_impart_v1_impart_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4701,7 +4762,7 @@ func (x *DeviceCursor) String() string {
 func (*DeviceCursor) ProtoMessage() {}
 
 func (x *DeviceCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[73]
+	mi := &file_impart_v1_impart_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4714,7 +4775,7 @@ func (x *DeviceCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceCursor.ProtoReflect.Descriptor instead.
 func (*DeviceCursor) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{73}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DeviceCursor) GetUser() string {
@@ -4783,7 +4844,7 @@ type DevicesRequest struct {
 
 func (x *DevicesRequest) Reset() {
 	*x = DevicesRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[74]
+	mi := &file_impart_v1_impart_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4856,7 @@ func (x *DevicesRequest) String() string {
 func (*DevicesRequest) ProtoMessage() {}
 
 func (x *DevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[74]
+	mi := &file_impart_v1_impart_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4869,7 @@ func (x *DevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesRequest.ProtoReflect.Descriptor instead.
 func (*DevicesRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{74}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DevicesRequest) GetDevice() string {
@@ -4834,7 +4895,7 @@ type DevicesReply struct {
 
 func (x *DevicesReply) Reset() {
 	*x = DevicesReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[75]
+	mi := &file_impart_v1_impart_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4846,7 +4907,7 @@ func (x *DevicesReply) String() string {
 func (*DevicesReply) ProtoMessage() {}
 
 func (x *DevicesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[75]
+	mi := &file_impart_v1_impart_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4859,7 +4920,7 @@ func (x *DevicesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesReply.ProtoReflect.Descriptor instead.
 func (*DevicesReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{75}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DevicesReply) GetDevices() []*DeviceInfo {
@@ -4884,7 +4945,7 @@ type DeviceInfo struct {
 
 func (x *DeviceInfo) Reset() {
 	*x = DeviceInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[76]
+	mi := &file_impart_v1_impart_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4896,7 +4957,7 @@ func (x *DeviceInfo) String() string {
 func (*DeviceInfo) ProtoMessage() {}
 
 func (x *DeviceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[76]
+	mi := &file_impart_v1_impart_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4909,7 +4970,7 @@ func (x *DeviceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceInfo.ProtoReflect.Descriptor instead.
 func (*DeviceInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{76}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DeviceInfo) GetUser() string {
@@ -4970,7 +5031,7 @@ type RaiseEpochRequest struct {
 
 func (x *RaiseEpochRequest) Reset() {
 	*x = RaiseEpochRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[77]
+	mi := &file_impart_v1_impart_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4982,7 +5043,7 @@ func (x *RaiseEpochRequest) String() string {
 func (*RaiseEpochRequest) ProtoMessage() {}
 
 func (x *RaiseEpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[77]
+	mi := &file_impart_v1_impart_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4995,7 +5056,7 @@ func (x *RaiseEpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseEpochRequest.ProtoReflect.Descriptor instead.
 func (*RaiseEpochRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{77}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RaiseEpochRequest) GetBeat() int64 {
@@ -5013,7 +5074,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[78]
+	mi := &file_impart_v1_impart_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5025,7 +5086,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[78]
+	mi := &file_impart_v1_impart_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5038,7 +5099,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{78}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{79}
 }
 
 type HistoryInfo struct {
@@ -5057,7 +5118,7 @@ type HistoryInfo struct {
 
 func (x *HistoryInfo) Reset() {
 	*x = HistoryInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[79]
+	mi := &file_impart_v1_impart_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5069,7 +5130,7 @@ func (x *HistoryInfo) String() string {
 func (*HistoryInfo) ProtoMessage() {}
 
 func (x *HistoryInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[79]
+	mi := &file_impart_v1_impart_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5082,7 +5143,7 @@ func (x *HistoryInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryInfo.ProtoReflect.Descriptor instead.
 func (*HistoryInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{79}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *HistoryInfo) GetState() string {
@@ -5157,7 +5218,7 @@ type JudgementInfo struct {
 
 func (x *JudgementInfo) Reset() {
 	*x = JudgementInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[80]
+	mi := &file_impart_v1_impart_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5169,7 +5230,7 @@ func (x *JudgementInfo) String() string {
 func (*JudgementInfo) ProtoMessage() {}
 
 func (x *JudgementInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[80]
+	mi := &file_impart_v1_impart_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5182,7 +5243,7 @@ func (x *JudgementInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JudgementInfo.ProtoReflect.Descriptor instead.
 func (*JudgementInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{80}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *JudgementInfo) GetAt() int64 {
@@ -5277,10 +5338,9 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x04type\x18\x06 \x01(\tR\x04type\x12\x12\n" +
 	"\x04body\x18\a \x01(\tR\x04body\x12\x17\n" +
 	"\x03ext\x18\b \x01(\fB\x05\xaa\x01\x02\b\x01R\x03ext\x12\x14\n" +
-	"\x05epoch\x18\t \x01(\x03R\x05epoch\"N\n" +
-	"\x10UpstreamAckBatch\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12*\n" +
-	"\x04acks\x18\x02 \x03(\v2\x16.impart.v1.UpstreamAckR\x04acks\"\xaf\x01\n" +
+	"\x05epoch\x18\t \x01(\x03R\x05epoch\">\n" +
+	"\x10UpstreamAckBatch\x12*\n" +
+	"\x04acks\x18\x01 \x03(\v2\x16.impart.v1.UpstreamAckR\x04acks\"\xdb\x01\n" +
 	"\vUpstreamAck\x12\x17\n" +
 	"\aconv_id\x18\x01 \x01(\tR\x06convId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12\x15\n" +
@@ -5288,7 +5348,9 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x03dup\x18\x04 \x01(\bR\x03dup\x12\x14\n" +
 	"\x05epoch\x18\x05 \x01(\x03R\x05epoch\x12\x0e\n" +
 	"\x02at\x18\x06 \x01(\x03R\x02at\x12&\n" +
-	"\x05error\x18\a \x01(\v2\x10.impart.v1.ErrorR\x05error\"`\n" +
+	"\x05error\x18\a \x01(\v2\x10.impart.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05batch\x18\b \x01(\x04R\x05batch\x12\x14\n" +
+	"\x05index\x18\t \x01(\rR\x05index\"`\n" +
 	"\bAckBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\n" +
@@ -5301,13 +5363,14 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x05items\x18\x04 \x03(\v2\x12.impart.v1.AckItemR\x05items\"4\n" +
 	"\aAckItem\x12\x17\n" +
 	"\aconv_id\x18\x01 \x01(\tR\x06convId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x03R\x03seq\"G\n" +
+	"\x03seq\x18\x02 \x01(\x03R\x03seq\"7\n" +
 	"\n" +
-	"AckedBatch\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12)\n" +
-	"\x05acked\x18\x02 \x03(\v2\x13.impart.v1.AckedMsgR\x05acked\"2\n" +
+	"AckedBatch\x12)\n" +
+	"\x05acked\x18\x01 \x03(\v2\x13.impart.v1.AckedMsgR\x05acked\"^\n" +
 	"\bAckedMsg\x12&\n" +
-	"\x05items\x18\x01 \x03(\v2\x10.impart.v1.AckedR\x05items\"f\n" +
+	"\x05items\x18\x01 \x03(\v2\x10.impart.v1.AckedR\x05items\x12\x14\n" +
+	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\rR\x05index\"f\n" +
 	"\x05Acked\x12\x17\n" +
 	"\aconv_id\x18\x01 \x01(\tR\x06convId\x12\x1c\n" +
 	"\tdelivered\x18\x02 \x01(\x03R\tdelivered\x12&\n" +
@@ -5321,9 +5384,11 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\aconv_id\x18\x01 \x01(\tR\x06convId\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x18\n" +
 	"\athrough\x18\x03 \x01(\x03R\athrough\x12\x14\n" +
-	"\x05known\x18\x04 \x01(\x03R\x05known\"\x80\x02\n" +
-	"\x0fDownstreamReply\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05known\x18\x04 \x01(\x03R\x05known\"L\n" +
+	"\x14DownstreamReplyBatch\x124\n" +
+	"\areplies\x18\x01 \x03(\v2\x1a.impart.v1.DownstreamReplyR\areplies\"\x86\x02\n" +
+	"\x0fDownstreamReply\x12\x14\n" +
+	"\x05batch\x18\x01 \x01(\x04R\x05batch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x120\n" +
 	"\x06events\x18\x03 \x03(\v2\x18.impart.v1.DownstreamMsgR\x06events\x12/\n" +
 	"\baudience\x18\x04 \x01(\v2\x13.impart.v1.AudienceR\baudience\x12\x12\n" +
@@ -5623,13 +5688,13 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_SERVING\x10\x01\x12\x0f\n" +
 	"\vSTATE_UNFIT\x10\x02\x12\x12\n" +
-	"\x0eSTATE_DRAINING\x10\x032\x9d\t\n" +
+	"\x0eSTATE_DRAINING\x10\x032\xa2\t\n" +
 	"\fLogicService\x128\n" +
 	"\x05Watch\x12\x17.impart.v1.WatchRequest\x1a\x14.impart.v1.NodeState0\x01\x12E\n" +
 	"\bUpstream\x12\x18.impart.v1.UpstreamBatch\x1a\x1b.impart.v1.UpstreamAckBatch(\x010\x01\x126\n" +
-	"\x04Acks\x12\x13.impart.v1.AckBatch\x1a\x15.impart.v1.AckedBatch(\x010\x01\x12H\n" +
+	"\x04Acks\x12\x13.impart.v1.AckBatch\x1a\x15.impart.v1.AckedBatch(\x010\x01\x12M\n" +
 	"\n" +
-	"Downstream\x12\x1a.impart.v1.DownstreamBatch\x1a\x1a.impart.v1.DownstreamReply(\x010\x01\x124\n" +
+	"Downstream\x12\x1a.impart.v1.DownstreamBatch\x1a\x1f.impart.v1.DownstreamReplyBatch(\x010\x01\x124\n" +
 	"\x05Hello\x12\x17.impart.v1.HelloRequest\x1a\x12.impart.v1.Welcome\x124\n" +
 	"\x05Visit\x12\x17.impart.v1.VisitRequest\x1a\x12.impart.v1.Session\x121\n" +
 	"\tAuthorize\x12\x13.impart.v1.Identity\x1a\x0f.impart.v1.Done\x12F\n" +
@@ -5675,7 +5740,7 @@ func file_impart_v1_impart_proto_rawDescGZIP() []byte {
 }
 
 var file_impart_v1_impart_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_impart_v1_impart_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_impart_v1_impart_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_impart_v1_impart_proto_goTypes = []any{
 	(State)(0),                     // 0: impart.v1.State
 	(*Error)(nil),                  // 1: impart.v1.Error
@@ -5694,71 +5759,72 @@ var file_impart_v1_impart_proto_goTypes = []any{
 	(*Acked)(nil),                  // 14: impart.v1.Acked
 	(*DownstreamBatch)(nil),        // 15: impart.v1.DownstreamBatch
 	(*DownstreamRequest)(nil),      // 16: impart.v1.DownstreamRequest
-	(*DownstreamReply)(nil),        // 17: impart.v1.DownstreamReply
-	(*DownstreamMsg)(nil),          // 18: impart.v1.DownstreamMsg
-	(*Identity)(nil),               // 19: impart.v1.Identity
-	(*Session)(nil),                // 20: impart.v1.Session
-	(*HelloRequest)(nil),           // 21: impart.v1.HelloRequest
-	(*Welcome)(nil),                // 22: impart.v1.Welcome
-	(*VisitRequest)(nil),           // 23: impart.v1.VisitRequest
-	(*SupersededRequest)(nil),      // 24: impart.v1.SupersededRequest
-	(*SupersededReply)(nil),        // 25: impart.v1.SupersededReply
-	(*EpochRequest)(nil),           // 26: impart.v1.EpochRequest
-	(*EpochReply)(nil),             // 27: impart.v1.EpochReply
-	(*RecallRequest)(nil),          // 28: impart.v1.RecallRequest
-	(*SyncRequest)(nil),            // 29: impart.v1.SyncRequest
-	(*Page)(nil),                   // 30: impart.v1.Page
-	(*PullRequest)(nil),            // 31: impart.v1.PullRequest
-	(*Pulled)(nil),                 // 32: impart.v1.Pulled
-	(*PullFailure)(nil),            // 33: impart.v1.PullFailure
-	(*ConvsRequest)(nil),           // 34: impart.v1.ConvsRequest
-	(*ConvState)(nil),              // 35: impart.v1.ConvState
-	(*ConvsPage)(nil),              // 36: impart.v1.ConvsPage
-	(*ReadRequest)(nil),            // 37: impart.v1.ReadRequest
-	(*ReadReply)(nil),              // 38: impart.v1.ReadReply
-	(*WhoRequest)(nil),             // 39: impart.v1.WhoRequest
-	(*Report)(nil),                 // 40: impart.v1.Report
-	(*UserReport)(nil),             // 41: impart.v1.UserReport
-	(*TypingRequest)(nil),          // 42: impart.v1.TypingRequest
-	(*AudiencesRequest)(nil),       // 43: impart.v1.AudiencesRequest
-	(*AudienceQuery)(nil),          // 44: impart.v1.AudienceQuery
-	(*AudiencesReply)(nil),         // 45: impart.v1.AudiencesReply
-	(*AudienceAnswer)(nil),         // 46: impart.v1.AudienceAnswer
-	(*Audience)(nil),               // 47: impart.v1.Audience
-	(*MemberPeriods)(nil),          // 48: impart.v1.MemberPeriods
-	(*Period)(nil),                 // 49: impart.v1.Period
-	(*LaggingRequest)(nil),         // 50: impart.v1.LaggingRequest
-	(*LaggingPage)(nil),            // 51: impart.v1.LaggingPage
-	(*LagsRequest)(nil),            // 52: impart.v1.LagsRequest
-	(*LagQuery)(nil),               // 53: impart.v1.LagQuery
-	(*LagsReply)(nil),              // 54: impart.v1.LagsReply
-	(*Lag)(nil),                    // 55: impart.v1.Lag
-	(*WrittenRequest)(nil),         // 56: impart.v1.WrittenRequest
-	(*WrittenReply)(nil),           // 57: impart.v1.WrittenReply
-	(*WrittenConv)(nil),            // 58: impart.v1.WrittenConv
-	(*PutUserRequest)(nil),         // 59: impart.v1.PutUserRequest
-	(*RevokeUserRequest)(nil),      // 60: impart.v1.RevokeUserRequest
-	(*UserRequest)(nil),            // 61: impart.v1.UserRequest
-	(*UserInfo)(nil),               // 62: impart.v1.UserInfo
-	(*Member)(nil),                 // 63: impart.v1.Member
-	(*PutConversationRequest)(nil), // 64: impart.v1.PutConversationRequest
-	(*PutConversationReply)(nil),   // 65: impart.v1.PutConversationReply
-	(*ConversationRequest)(nil),    // 66: impart.v1.ConversationRequest
-	(*PutMemberRequest)(nil),       // 67: impart.v1.PutMemberRequest
-	(*RemoveMemberRequest)(nil),    // 68: impart.v1.RemoveMemberRequest
-	(*ConvInfo)(nil),               // 69: impart.v1.ConvInfo
-	(*MemberInfo)(nil),             // 70: impart.v1.MemberInfo
-	(*DeliveryRequest)(nil),        // 71: impart.v1.DeliveryRequest
-	(*DeliveryReply)(nil),          // 72: impart.v1.DeliveryReply
-	(*UserDelivery)(nil),           // 73: impart.v1.UserDelivery
-	(*DeviceCursor)(nil),           // 74: impart.v1.DeviceCursor
-	(*DevicesRequest)(nil),         // 75: impart.v1.DevicesRequest
-	(*DevicesReply)(nil),           // 76: impart.v1.DevicesReply
-	(*DeviceInfo)(nil),             // 77: impart.v1.DeviceInfo
-	(*RaiseEpochRequest)(nil),      // 78: impart.v1.RaiseEpochRequest
-	(*HistoryRequest)(nil),         // 79: impart.v1.HistoryRequest
-	(*HistoryInfo)(nil),            // 80: impart.v1.HistoryInfo
-	(*JudgementInfo)(nil),          // 81: impart.v1.JudgementInfo
+	(*DownstreamReplyBatch)(nil),   // 17: impart.v1.DownstreamReplyBatch
+	(*DownstreamReply)(nil),        // 18: impart.v1.DownstreamReply
+	(*DownstreamMsg)(nil),          // 19: impart.v1.DownstreamMsg
+	(*Identity)(nil),               // 20: impart.v1.Identity
+	(*Session)(nil),                // 21: impart.v1.Session
+	(*HelloRequest)(nil),           // 22: impart.v1.HelloRequest
+	(*Welcome)(nil),                // 23: impart.v1.Welcome
+	(*VisitRequest)(nil),           // 24: impart.v1.VisitRequest
+	(*SupersededRequest)(nil),      // 25: impart.v1.SupersededRequest
+	(*SupersededReply)(nil),        // 26: impart.v1.SupersededReply
+	(*EpochRequest)(nil),           // 27: impart.v1.EpochRequest
+	(*EpochReply)(nil),             // 28: impart.v1.EpochReply
+	(*RecallRequest)(nil),          // 29: impart.v1.RecallRequest
+	(*SyncRequest)(nil),            // 30: impart.v1.SyncRequest
+	(*Page)(nil),                   // 31: impart.v1.Page
+	(*PullRequest)(nil),            // 32: impart.v1.PullRequest
+	(*Pulled)(nil),                 // 33: impart.v1.Pulled
+	(*PullFailure)(nil),            // 34: impart.v1.PullFailure
+	(*ConvsRequest)(nil),           // 35: impart.v1.ConvsRequest
+	(*ConvState)(nil),              // 36: impart.v1.ConvState
+	(*ConvsPage)(nil),              // 37: impart.v1.ConvsPage
+	(*ReadRequest)(nil),            // 38: impart.v1.ReadRequest
+	(*ReadReply)(nil),              // 39: impart.v1.ReadReply
+	(*WhoRequest)(nil),             // 40: impart.v1.WhoRequest
+	(*Report)(nil),                 // 41: impart.v1.Report
+	(*UserReport)(nil),             // 42: impart.v1.UserReport
+	(*TypingRequest)(nil),          // 43: impart.v1.TypingRequest
+	(*AudiencesRequest)(nil),       // 44: impart.v1.AudiencesRequest
+	(*AudienceQuery)(nil),          // 45: impart.v1.AudienceQuery
+	(*AudiencesReply)(nil),         // 46: impart.v1.AudiencesReply
+	(*AudienceAnswer)(nil),         // 47: impart.v1.AudienceAnswer
+	(*Audience)(nil),               // 48: impart.v1.Audience
+	(*MemberPeriods)(nil),          // 49: impart.v1.MemberPeriods
+	(*Period)(nil),                 // 50: impart.v1.Period
+	(*LaggingRequest)(nil),         // 51: impart.v1.LaggingRequest
+	(*LaggingPage)(nil),            // 52: impart.v1.LaggingPage
+	(*LagsRequest)(nil),            // 53: impart.v1.LagsRequest
+	(*LagQuery)(nil),               // 54: impart.v1.LagQuery
+	(*LagsReply)(nil),              // 55: impart.v1.LagsReply
+	(*Lag)(nil),                    // 56: impart.v1.Lag
+	(*WrittenRequest)(nil),         // 57: impart.v1.WrittenRequest
+	(*WrittenReply)(nil),           // 58: impart.v1.WrittenReply
+	(*WrittenConv)(nil),            // 59: impart.v1.WrittenConv
+	(*PutUserRequest)(nil),         // 60: impart.v1.PutUserRequest
+	(*RevokeUserRequest)(nil),      // 61: impart.v1.RevokeUserRequest
+	(*UserRequest)(nil),            // 62: impart.v1.UserRequest
+	(*UserInfo)(nil),               // 63: impart.v1.UserInfo
+	(*Member)(nil),                 // 64: impart.v1.Member
+	(*PutConversationRequest)(nil), // 65: impart.v1.PutConversationRequest
+	(*PutConversationReply)(nil),   // 66: impart.v1.PutConversationReply
+	(*ConversationRequest)(nil),    // 67: impart.v1.ConversationRequest
+	(*PutMemberRequest)(nil),       // 68: impart.v1.PutMemberRequest
+	(*RemoveMemberRequest)(nil),    // 69: impart.v1.RemoveMemberRequest
+	(*ConvInfo)(nil),               // 70: impart.v1.ConvInfo
+	(*MemberInfo)(nil),             // 71: impart.v1.MemberInfo
+	(*DeliveryRequest)(nil),        // 72: impart.v1.DeliveryRequest
+	(*DeliveryReply)(nil),          // 73: impart.v1.DeliveryReply
+	(*UserDelivery)(nil),           // 74: impart.v1.UserDelivery
+	(*DeviceCursor)(nil),           // 75: impart.v1.DeviceCursor
+	(*DevicesRequest)(nil),         // 76: impart.v1.DevicesRequest
+	(*DevicesReply)(nil),           // 77: impart.v1.DevicesReply
+	(*DeviceInfo)(nil),             // 78: impart.v1.DeviceInfo
+	(*RaiseEpochRequest)(nil),      // 79: impart.v1.RaiseEpochRequest
+	(*HistoryRequest)(nil),         // 80: impart.v1.HistoryRequest
+	(*HistoryInfo)(nil),            // 81: impart.v1.HistoryInfo
+	(*JudgementInfo)(nil),          // 82: impart.v1.JudgementInfo
 }
 var file_impart_v1_impart_proto_depIdxs = []int32{
 	0,  // 0: impart.v1.NodeState.state:type_name -> impart.v1.State
@@ -5766,118 +5832,119 @@ var file_impart_v1_impart_proto_depIdxs = []int32{
 	8,  // 2: impart.v1.UpstreamAckBatch.acks:type_name -> impart.v1.UpstreamAck
 	1,  // 3: impart.v1.UpstreamAck.error:type_name -> impart.v1.Error
 	10, // 4: impart.v1.AckBatch.acks:type_name -> impart.v1.AckMsg
-	20, // 5: impart.v1.AckMsg.session:type_name -> impart.v1.Session
+	21, // 5: impart.v1.AckMsg.session:type_name -> impart.v1.Session
 	11, // 6: impart.v1.AckMsg.items:type_name -> impart.v1.AckItem
 	13, // 7: impart.v1.AckedBatch.acked:type_name -> impart.v1.AckedMsg
 	14, // 8: impart.v1.AckedMsg.items:type_name -> impart.v1.Acked
 	1,  // 9: impart.v1.Acked.error:type_name -> impart.v1.Error
 	16, // 10: impart.v1.DownstreamBatch.requests:type_name -> impart.v1.DownstreamRequest
-	18, // 11: impart.v1.DownstreamReply.events:type_name -> impart.v1.DownstreamMsg
-	47, // 12: impart.v1.DownstreamReply.audience:type_name -> impart.v1.Audience
-	1,  // 13: impart.v1.DownstreamReply.error:type_name -> impart.v1.Error
-	19, // 14: impart.v1.HelloRequest.identity:type_name -> impart.v1.Identity
-	20, // 15: impart.v1.Welcome.session:type_name -> impart.v1.Session
-	19, // 16: impart.v1.VisitRequest.identity:type_name -> impart.v1.Identity
-	20, // 17: impart.v1.SupersededRequest.sessions:type_name -> impart.v1.Session
-	18, // 18: impart.v1.Page.events:type_name -> impart.v1.DownstreamMsg
-	20, // 19: impart.v1.PullRequest.session:type_name -> impart.v1.Session
-	30, // 20: impart.v1.Pulled.convs:type_name -> impart.v1.Page
-	33, // 21: impart.v1.Pulled.failed:type_name -> impart.v1.PullFailure
-	20, // 22: impart.v1.ConvsRequest.session:type_name -> impart.v1.Session
-	18, // 23: impart.v1.ConvState.last:type_name -> impart.v1.DownstreamMsg
-	35, // 24: impart.v1.ConvsPage.convs:type_name -> impart.v1.ConvState
-	20, // 25: impart.v1.ReadRequest.session:type_name -> impart.v1.Session
-	41, // 26: impart.v1.Report.users:type_name -> impart.v1.UserReport
-	44, // 27: impart.v1.AudiencesRequest.queries:type_name -> impart.v1.AudienceQuery
-	46, // 28: impart.v1.AudiencesReply.answers:type_name -> impart.v1.AudienceAnswer
-	47, // 29: impart.v1.AudienceAnswer.audience:type_name -> impart.v1.Audience
-	1,  // 30: impart.v1.AudienceAnswer.error:type_name -> impart.v1.Error
-	48, // 31: impart.v1.Audience.members:type_name -> impart.v1.MemberPeriods
-	49, // 32: impart.v1.MemberPeriods.periods:type_name -> impart.v1.Period
-	20, // 33: impart.v1.LaggingRequest.session:type_name -> impart.v1.Session
-	35, // 34: impart.v1.LaggingPage.convs:type_name -> impart.v1.ConvState
-	53, // 35: impart.v1.LagsRequest.queries:type_name -> impart.v1.LagQuery
-	20, // 36: impart.v1.LagQuery.session:type_name -> impart.v1.Session
-	55, // 37: impart.v1.LagsReply.lags:type_name -> impart.v1.Lag
-	58, // 38: impart.v1.WrittenReply.convs:type_name -> impart.v1.WrittenConv
-	63, // 39: impart.v1.PutConversationRequest.members:type_name -> impart.v1.Member
-	69, // 40: impart.v1.PutConversationReply.info:type_name -> impart.v1.ConvInfo
-	63, // 41: impart.v1.PutMemberRequest.member:type_name -> impart.v1.Member
-	70, // 42: impart.v1.ConvInfo.members:type_name -> impart.v1.MemberInfo
-	49, // 43: impart.v1.MemberInfo.periods:type_name -> impart.v1.Period
-	18, // 44: impart.v1.DeliveryReply.event:type_name -> impart.v1.DownstreamMsg
-	73, // 45: impart.v1.DeliveryReply.users:type_name -> impart.v1.UserDelivery
-	74, // 46: impart.v1.UserDelivery.devices:type_name -> impart.v1.DeviceCursor
-	77, // 47: impart.v1.DevicesReply.devices:type_name -> impart.v1.DeviceInfo
-	74, // 48: impart.v1.DeviceInfo.cursors:type_name -> impart.v1.DeviceCursor
-	81, // 49: impart.v1.HistoryInfo.last:type_name -> impart.v1.JudgementInfo
-	3,  // 50: impart.v1.LogicService.Watch:input_type -> impart.v1.WatchRequest
-	5,  // 51: impart.v1.LogicService.Upstream:input_type -> impart.v1.UpstreamBatch
-	9,  // 52: impart.v1.LogicService.Acks:input_type -> impart.v1.AckBatch
-	15, // 53: impart.v1.LogicService.Downstream:input_type -> impart.v1.DownstreamBatch
-	21, // 54: impart.v1.LogicService.Hello:input_type -> impart.v1.HelloRequest
-	23, // 55: impart.v1.LogicService.Visit:input_type -> impart.v1.VisitRequest
-	19, // 56: impart.v1.LogicService.Authorize:input_type -> impart.v1.Identity
-	24, // 57: impart.v1.LogicService.Superseded:input_type -> impart.v1.SupersededRequest
-	26, // 58: impart.v1.LogicService.Epoch:input_type -> impart.v1.EpochRequest
-	28, // 59: impart.v1.LogicService.Recall:input_type -> impart.v1.RecallRequest
-	29, // 60: impart.v1.LogicService.Sync:input_type -> impart.v1.SyncRequest
-	31, // 61: impart.v1.LogicService.Pull:input_type -> impart.v1.PullRequest
-	34, // 62: impart.v1.LogicService.Convs:input_type -> impart.v1.ConvsRequest
-	37, // 63: impart.v1.LogicService.Read:input_type -> impart.v1.ReadRequest
-	39, // 64: impart.v1.LogicService.Who:input_type -> impart.v1.WhoRequest
-	42, // 65: impart.v1.LogicService.Typing:input_type -> impart.v1.TypingRequest
-	43, // 66: impart.v1.LogicService.Audiences:input_type -> impart.v1.AudiencesRequest
-	50, // 67: impart.v1.LogicService.Lagging:input_type -> impart.v1.LaggingRequest
-	52, // 68: impart.v1.LogicService.Lags:input_type -> impart.v1.LagsRequest
-	56, // 69: impart.v1.LogicService.Written:input_type -> impart.v1.WrittenRequest
-	59, // 70: impart.v1.AdminService.PutUser:input_type -> impart.v1.PutUserRequest
-	60, // 71: impart.v1.AdminService.RevokeUser:input_type -> impart.v1.RevokeUserRequest
-	61, // 72: impart.v1.AdminService.User:input_type -> impart.v1.UserRequest
-	64, // 73: impart.v1.AdminService.PutConversation:input_type -> impart.v1.PutConversationRequest
-	66, // 74: impart.v1.AdminService.Conversation:input_type -> impart.v1.ConversationRequest
-	67, // 75: impart.v1.AdminService.PutMember:input_type -> impart.v1.PutMemberRequest
-	68, // 76: impart.v1.AdminService.RemoveMember:input_type -> impart.v1.RemoveMemberRequest
-	71, // 77: impart.v1.AdminService.Delivery:input_type -> impart.v1.DeliveryRequest
-	75, // 78: impart.v1.AdminService.Devices:input_type -> impart.v1.DevicesRequest
-	78, // 79: impart.v1.AdminService.RaiseEpoch:input_type -> impart.v1.RaiseEpochRequest
-	79, // 80: impart.v1.AdminService.History:input_type -> impart.v1.HistoryRequest
-	4,  // 81: impart.v1.LogicService.Watch:output_type -> impart.v1.NodeState
-	7,  // 82: impart.v1.LogicService.Upstream:output_type -> impart.v1.UpstreamAckBatch
-	12, // 83: impart.v1.LogicService.Acks:output_type -> impart.v1.AckedBatch
-	17, // 84: impart.v1.LogicService.Downstream:output_type -> impart.v1.DownstreamReply
-	22, // 85: impart.v1.LogicService.Hello:output_type -> impart.v1.Welcome
-	20, // 86: impart.v1.LogicService.Visit:output_type -> impart.v1.Session
-	2,  // 87: impart.v1.LogicService.Authorize:output_type -> impart.v1.Done
-	25, // 88: impart.v1.LogicService.Superseded:output_type -> impart.v1.SupersededReply
-	27, // 89: impart.v1.LogicService.Epoch:output_type -> impart.v1.EpochReply
-	8,  // 90: impart.v1.LogicService.Recall:output_type -> impart.v1.UpstreamAck
-	30, // 91: impart.v1.LogicService.Sync:output_type -> impart.v1.Page
-	32, // 92: impart.v1.LogicService.Pull:output_type -> impart.v1.Pulled
-	36, // 93: impart.v1.LogicService.Convs:output_type -> impart.v1.ConvsPage
-	38, // 94: impart.v1.LogicService.Read:output_type -> impart.v1.ReadReply
-	40, // 95: impart.v1.LogicService.Who:output_type -> impart.v1.Report
-	2,  // 96: impart.v1.LogicService.Typing:output_type -> impart.v1.Done
-	45, // 97: impart.v1.LogicService.Audiences:output_type -> impart.v1.AudiencesReply
-	51, // 98: impart.v1.LogicService.Lagging:output_type -> impart.v1.LaggingPage
-	54, // 99: impart.v1.LogicService.Lags:output_type -> impart.v1.LagsReply
-	57, // 100: impart.v1.LogicService.Written:output_type -> impart.v1.WrittenReply
-	62, // 101: impart.v1.AdminService.PutUser:output_type -> impart.v1.UserInfo
-	62, // 102: impart.v1.AdminService.RevokeUser:output_type -> impart.v1.UserInfo
-	62, // 103: impart.v1.AdminService.User:output_type -> impart.v1.UserInfo
-	65, // 104: impart.v1.AdminService.PutConversation:output_type -> impart.v1.PutConversationReply
-	69, // 105: impart.v1.AdminService.Conversation:output_type -> impart.v1.ConvInfo
-	69, // 106: impart.v1.AdminService.PutMember:output_type -> impart.v1.ConvInfo
-	69, // 107: impart.v1.AdminService.RemoveMember:output_type -> impart.v1.ConvInfo
-	72, // 108: impart.v1.AdminService.Delivery:output_type -> impart.v1.DeliveryReply
-	76, // 109: impart.v1.AdminService.Devices:output_type -> impart.v1.DevicesReply
-	27, // 110: impart.v1.AdminService.RaiseEpoch:output_type -> impart.v1.EpochReply
-	80, // 111: impart.v1.AdminService.History:output_type -> impart.v1.HistoryInfo
-	81, // [81:112] is the sub-list for method output_type
-	50, // [50:81] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	18, // 11: impart.v1.DownstreamReplyBatch.replies:type_name -> impart.v1.DownstreamReply
+	19, // 12: impart.v1.DownstreamReply.events:type_name -> impart.v1.DownstreamMsg
+	48, // 13: impart.v1.DownstreamReply.audience:type_name -> impart.v1.Audience
+	1,  // 14: impart.v1.DownstreamReply.error:type_name -> impart.v1.Error
+	20, // 15: impart.v1.HelloRequest.identity:type_name -> impart.v1.Identity
+	21, // 16: impart.v1.Welcome.session:type_name -> impart.v1.Session
+	20, // 17: impart.v1.VisitRequest.identity:type_name -> impart.v1.Identity
+	21, // 18: impart.v1.SupersededRequest.sessions:type_name -> impart.v1.Session
+	19, // 19: impart.v1.Page.events:type_name -> impart.v1.DownstreamMsg
+	21, // 20: impart.v1.PullRequest.session:type_name -> impart.v1.Session
+	31, // 21: impart.v1.Pulled.convs:type_name -> impart.v1.Page
+	34, // 22: impart.v1.Pulled.failed:type_name -> impart.v1.PullFailure
+	21, // 23: impart.v1.ConvsRequest.session:type_name -> impart.v1.Session
+	19, // 24: impart.v1.ConvState.last:type_name -> impart.v1.DownstreamMsg
+	36, // 25: impart.v1.ConvsPage.convs:type_name -> impart.v1.ConvState
+	21, // 26: impart.v1.ReadRequest.session:type_name -> impart.v1.Session
+	42, // 27: impart.v1.Report.users:type_name -> impart.v1.UserReport
+	45, // 28: impart.v1.AudiencesRequest.queries:type_name -> impart.v1.AudienceQuery
+	47, // 29: impart.v1.AudiencesReply.answers:type_name -> impart.v1.AudienceAnswer
+	48, // 30: impart.v1.AudienceAnswer.audience:type_name -> impart.v1.Audience
+	1,  // 31: impart.v1.AudienceAnswer.error:type_name -> impart.v1.Error
+	49, // 32: impart.v1.Audience.members:type_name -> impart.v1.MemberPeriods
+	50, // 33: impart.v1.MemberPeriods.periods:type_name -> impart.v1.Period
+	21, // 34: impart.v1.LaggingRequest.session:type_name -> impart.v1.Session
+	36, // 35: impart.v1.LaggingPage.convs:type_name -> impart.v1.ConvState
+	54, // 36: impart.v1.LagsRequest.queries:type_name -> impart.v1.LagQuery
+	21, // 37: impart.v1.LagQuery.session:type_name -> impart.v1.Session
+	56, // 38: impart.v1.LagsReply.lags:type_name -> impart.v1.Lag
+	59, // 39: impart.v1.WrittenReply.convs:type_name -> impart.v1.WrittenConv
+	64, // 40: impart.v1.PutConversationRequest.members:type_name -> impart.v1.Member
+	70, // 41: impart.v1.PutConversationReply.info:type_name -> impart.v1.ConvInfo
+	64, // 42: impart.v1.PutMemberRequest.member:type_name -> impart.v1.Member
+	71, // 43: impart.v1.ConvInfo.members:type_name -> impart.v1.MemberInfo
+	50, // 44: impart.v1.MemberInfo.periods:type_name -> impart.v1.Period
+	19, // 45: impart.v1.DeliveryReply.event:type_name -> impart.v1.DownstreamMsg
+	74, // 46: impart.v1.DeliveryReply.users:type_name -> impart.v1.UserDelivery
+	75, // 47: impart.v1.UserDelivery.devices:type_name -> impart.v1.DeviceCursor
+	78, // 48: impart.v1.DevicesReply.devices:type_name -> impart.v1.DeviceInfo
+	75, // 49: impart.v1.DeviceInfo.cursors:type_name -> impart.v1.DeviceCursor
+	82, // 50: impart.v1.HistoryInfo.last:type_name -> impart.v1.JudgementInfo
+	3,  // 51: impart.v1.LogicService.Watch:input_type -> impart.v1.WatchRequest
+	5,  // 52: impart.v1.LogicService.Upstream:input_type -> impart.v1.UpstreamBatch
+	9,  // 53: impart.v1.LogicService.Acks:input_type -> impart.v1.AckBatch
+	15, // 54: impart.v1.LogicService.Downstream:input_type -> impart.v1.DownstreamBatch
+	22, // 55: impart.v1.LogicService.Hello:input_type -> impart.v1.HelloRequest
+	24, // 56: impart.v1.LogicService.Visit:input_type -> impart.v1.VisitRequest
+	20, // 57: impart.v1.LogicService.Authorize:input_type -> impart.v1.Identity
+	25, // 58: impart.v1.LogicService.Superseded:input_type -> impart.v1.SupersededRequest
+	27, // 59: impart.v1.LogicService.Epoch:input_type -> impart.v1.EpochRequest
+	29, // 60: impart.v1.LogicService.Recall:input_type -> impart.v1.RecallRequest
+	30, // 61: impart.v1.LogicService.Sync:input_type -> impart.v1.SyncRequest
+	32, // 62: impart.v1.LogicService.Pull:input_type -> impart.v1.PullRequest
+	35, // 63: impart.v1.LogicService.Convs:input_type -> impart.v1.ConvsRequest
+	38, // 64: impart.v1.LogicService.Read:input_type -> impart.v1.ReadRequest
+	40, // 65: impart.v1.LogicService.Who:input_type -> impart.v1.WhoRequest
+	43, // 66: impart.v1.LogicService.Typing:input_type -> impart.v1.TypingRequest
+	44, // 67: impart.v1.LogicService.Audiences:input_type -> impart.v1.AudiencesRequest
+	51, // 68: impart.v1.LogicService.Lagging:input_type -> impart.v1.LaggingRequest
+	53, // 69: impart.v1.LogicService.Lags:input_type -> impart.v1.LagsRequest
+	57, // 70: impart.v1.LogicService.Written:input_type -> impart.v1.WrittenRequest
+	60, // 71: impart.v1.AdminService.PutUser:input_type -> impart.v1.PutUserRequest
+	61, // 72: impart.v1.AdminService.RevokeUser:input_type -> impart.v1.RevokeUserRequest
+	62, // 73: impart.v1.AdminService.User:input_type -> impart.v1.UserRequest
+	65, // 74: impart.v1.AdminService.PutConversation:input_type -> impart.v1.PutConversationRequest
+	67, // 75: impart.v1.AdminService.Conversation:input_type -> impart.v1.ConversationRequest
+	68, // 76: impart.v1.AdminService.PutMember:input_type -> impart.v1.PutMemberRequest
+	69, // 77: impart.v1.AdminService.RemoveMember:input_type -> impart.v1.RemoveMemberRequest
+	72, // 78: impart.v1.AdminService.Delivery:input_type -> impart.v1.DeliveryRequest
+	76, // 79: impart.v1.AdminService.Devices:input_type -> impart.v1.DevicesRequest
+	79, // 80: impart.v1.AdminService.RaiseEpoch:input_type -> impart.v1.RaiseEpochRequest
+	80, // 81: impart.v1.AdminService.History:input_type -> impart.v1.HistoryRequest
+	4,  // 82: impart.v1.LogicService.Watch:output_type -> impart.v1.NodeState
+	7,  // 83: impart.v1.LogicService.Upstream:output_type -> impart.v1.UpstreamAckBatch
+	12, // 84: impart.v1.LogicService.Acks:output_type -> impart.v1.AckedBatch
+	17, // 85: impart.v1.LogicService.Downstream:output_type -> impart.v1.DownstreamReplyBatch
+	23, // 86: impart.v1.LogicService.Hello:output_type -> impart.v1.Welcome
+	21, // 87: impart.v1.LogicService.Visit:output_type -> impart.v1.Session
+	2,  // 88: impart.v1.LogicService.Authorize:output_type -> impart.v1.Done
+	26, // 89: impart.v1.LogicService.Superseded:output_type -> impart.v1.SupersededReply
+	28, // 90: impart.v1.LogicService.Epoch:output_type -> impart.v1.EpochReply
+	8,  // 91: impart.v1.LogicService.Recall:output_type -> impart.v1.UpstreamAck
+	31, // 92: impart.v1.LogicService.Sync:output_type -> impart.v1.Page
+	33, // 93: impart.v1.LogicService.Pull:output_type -> impart.v1.Pulled
+	37, // 94: impart.v1.LogicService.Convs:output_type -> impart.v1.ConvsPage
+	39, // 95: impart.v1.LogicService.Read:output_type -> impart.v1.ReadReply
+	41, // 96: impart.v1.LogicService.Who:output_type -> impart.v1.Report
+	2,  // 97: impart.v1.LogicService.Typing:output_type -> impart.v1.Done
+	46, // 98: impart.v1.LogicService.Audiences:output_type -> impart.v1.AudiencesReply
+	52, // 99: impart.v1.LogicService.Lagging:output_type -> impart.v1.LaggingPage
+	55, // 100: impart.v1.LogicService.Lags:output_type -> impart.v1.LagsReply
+	58, // 101: impart.v1.LogicService.Written:output_type -> impart.v1.WrittenReply
+	63, // 102: impart.v1.AdminService.PutUser:output_type -> impart.v1.UserInfo
+	63, // 103: impart.v1.AdminService.RevokeUser:output_type -> impart.v1.UserInfo
+	63, // 104: impart.v1.AdminService.User:output_type -> impart.v1.UserInfo
+	66, // 105: impart.v1.AdminService.PutConversation:output_type -> impart.v1.PutConversationReply
+	70, // 106: impart.v1.AdminService.Conversation:output_type -> impart.v1.ConvInfo
+	70, // 107: impart.v1.AdminService.PutMember:output_type -> impart.v1.ConvInfo
+	70, // 108: impart.v1.AdminService.RemoveMember:output_type -> impart.v1.ConvInfo
+	73, // 109: impart.v1.AdminService.Delivery:output_type -> impart.v1.DeliveryReply
+	77, // 110: impart.v1.AdminService.Devices:output_type -> impart.v1.DevicesReply
+	28, // 111: impart.v1.AdminService.RaiseEpoch:output_type -> impart.v1.EpochReply
+	81, // 112: impart.v1.AdminService.History:output_type -> impart.v1.HistoryInfo
+	82, // [82:113] is the sub-list for method output_type
+	51, // [51:82] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_impart_v1_impart_proto_init() }
@@ -5891,7 +5958,7 @@ func file_impart_v1_impart_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_impart_v1_impart_proto_rawDesc), len(file_impart_v1_impart_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   81,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -61,14 +61,13 @@ type LogicServiceClient interface {
 	// 500 ms. A client that hears nothing for three seconds has lost the node.
 	// FAILED_PRECONDITION: the two speak different versions.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[NodeState], error)
-	// Upstream stores messages. Batches of one stream are answered in any order, each
-	// once; messages of one batch are stored in its order.
+	// Upstream stores messages. Each is answered once, in any order, with its place in
+	// its batch; those of one batch to one conversation are stored in its order.
 	Upstream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpstreamBatch, UpstreamAckBatch], error)
 	// Acks merges delivery cursors, in batches as Upstream has them.
 	Acks(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AckBatch, AckedBatch], error)
-	// Downstream reads parts of logs with who may see them. Each request of a batch is
-	// answered by itself.
-	Downstream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DownstreamBatch, DownstreamReply], error)
+	// Downstream reads parts of logs with who may see them, answered as Upstream is.
+	Downstream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DownstreamBatch, DownstreamReplyBatch], error)
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*Welcome, error)
 	Visit(ctx context.Context, in *VisitRequest, opts ...grpc.CallOption) (*Session, error)
 	Authorize(ctx context.Context, in *Identity, opts ...grpc.CallOption) (*Done, error)
@@ -140,18 +139,18 @@ func (c *logicServiceClient) Acks(ctx context.Context, opts ...grpc.CallOption) 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type LogicService_AcksClient = grpc.BidiStreamingClient[AckBatch, AckedBatch]
 
-func (c *logicServiceClient) Downstream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DownstreamBatch, DownstreamReply], error) {
+func (c *logicServiceClient) Downstream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[DownstreamBatch, DownstreamReplyBatch], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &LogicService_ServiceDesc.Streams[3], LogicService_Downstream_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[DownstreamBatch, DownstreamReply]{ClientStream: stream}
+	x := &grpc.GenericClientStream[DownstreamBatch, DownstreamReplyBatch]{ClientStream: stream}
 	return x, nil
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type LogicService_DownstreamClient = grpc.BidiStreamingClient[DownstreamBatch, DownstreamReply]
+type LogicService_DownstreamClient = grpc.BidiStreamingClient[DownstreamBatch, DownstreamReplyBatch]
 
 func (c *logicServiceClient) Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*Welcome, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -325,14 +324,13 @@ type LogicServiceServer interface {
 	// 500 ms. A client that hears nothing for three seconds has lost the node.
 	// FAILED_PRECONDITION: the two speak different versions.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[NodeState]) error
-	// Upstream stores messages. Batches of one stream are answered in any order, each
-	// once; messages of one batch are stored in its order.
+	// Upstream stores messages. Each is answered once, in any order, with its place in
+	// its batch; those of one batch to one conversation are stored in its order.
 	Upstream(grpc.BidiStreamingServer[UpstreamBatch, UpstreamAckBatch]) error
 	// Acks merges delivery cursors, in batches as Upstream has them.
 	Acks(grpc.BidiStreamingServer[AckBatch, AckedBatch]) error
-	// Downstream reads parts of logs with who may see them. Each request of a batch is
-	// answered by itself.
-	Downstream(grpc.BidiStreamingServer[DownstreamBatch, DownstreamReply]) error
+	// Downstream reads parts of logs with who may see them, answered as Upstream is.
+	Downstream(grpc.BidiStreamingServer[DownstreamBatch, DownstreamReplyBatch]) error
 	Hello(context.Context, *HelloRequest) (*Welcome, error)
 	Visit(context.Context, *VisitRequest) (*Session, error)
 	Authorize(context.Context, *Identity) (*Done, error)
@@ -368,7 +366,7 @@ func (UnimplementedLogicServiceServer) Upstream(grpc.BidiStreamingServer[Upstrea
 func (UnimplementedLogicServiceServer) Acks(grpc.BidiStreamingServer[AckBatch, AckedBatch]) error {
 	return status.Error(codes.Unimplemented, "method Acks not implemented")
 }
-func (UnimplementedLogicServiceServer) Downstream(grpc.BidiStreamingServer[DownstreamBatch, DownstreamReply]) error {
+func (UnimplementedLogicServiceServer) Downstream(grpc.BidiStreamingServer[DownstreamBatch, DownstreamReplyBatch]) error {
 	return status.Error(codes.Unimplemented, "method Downstream not implemented")
 }
 func (UnimplementedLogicServiceServer) Hello(context.Context, *HelloRequest) (*Welcome, error) {
@@ -466,11 +464,11 @@ func _LogicService_Acks_Handler(srv interface{}, stream grpc.ServerStream) error
 type LogicService_AcksServer = grpc.BidiStreamingServer[AckBatch, AckedBatch]
 
 func _LogicService_Downstream_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(LogicServiceServer).Downstream(&grpc.GenericServerStream[DownstreamBatch, DownstreamReply]{ServerStream: stream})
+	return srv.(LogicServiceServer).Downstream(&grpc.GenericServerStream[DownstreamBatch, DownstreamReplyBatch]{ServerStream: stream})
 }
 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type LogicService_DownstreamServer = grpc.BidiStreamingServer[DownstreamBatch, DownstreamReply]
+type LogicService_DownstreamServer = grpc.BidiStreamingServer[DownstreamBatch, DownstreamReplyBatch]
 
 func _LogicService_Hello_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(HelloRequest)
