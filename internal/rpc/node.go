@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,7 +105,7 @@ func (n *node) connected(ctx context.Context) error {
 	}
 	first, err := watch.Recv()
 	if err != nil {
-		return because(ctx, err)
+		return n.c.refused(because(ctx, err))
 	}
 	if first.State == impartpb.State_STATE_DRAINING {
 		return errDraining
@@ -137,6 +138,16 @@ func (n *node) connected(ctx context.Context) error {
 			lanes.Go(func() { s.leave(ctx, cancel) })
 		}
 	}
+}
+
+// refused is why a first answer did not come. In TLS 1.3 a node refuses a certificate
+// after the client believes the connection to stand.
+func (c *Client) refused(err error) error {
+	if c.cfg.TLS == nil || status.Code(err) != codes.Unavailable ||
+		strings.Contains(plainly(err), "handshake") || strings.Contains(plainly(err), "refused") {
+		return err
+	}
+	return fmt.Errorf("%s; if the node refuses this gateway's certificate, its log says so", plainly(err))
 }
 
 var errDraining = errors.New("it is shutting down")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
@@ -79,7 +81,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		grpc.UnaryInterceptor(s.count), grpc.WaitForHandlers(true),
 	}
 	if cfg.TLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(cfg.TLS)))
+		options = append(options, grpc.Creds(&telling{TransportCredentials: credentials.NewTLS(cfg.TLS), log: cfg.Log, often: &rate.Sometimes{First: 10, Interval: time.Second}}))
 	}
 	s.grpc = grpc.NewServer(options...)
 	impartpb.RegisterLogicServiceServer(s.grpc, &logicService{Server: s})
@@ -89,6 +91,30 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		s.looking.Go(s.look)
 	}
 	return s, nil
+}
+
+// telling are credentials that log who was turned away, and why: the client mostly
+// learns no more than that its connection broke.
+type telling struct {
+	credentials.TransportCredentials
+	log   *slog.Logger
+	often *rate.Sometimes
+}
+
+// ServerHandshake implements [credentials.TransportCredentials].
+func (t *telling) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	secure, info, err := t.TransportCredentials.ServerHandshake(nc)
+	if err != nil && !errors.Is(err, io.EOF) {
+		t.often.Do(func() {
+			t.log.Warn("a client was turned away: it has to show a certificate of the authority in IM_LOGIC_TLS_CA", "address", nc.RemoteAddr().String(), "err", err)
+		})
+	}
+	return secure, info, err
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (t *telling) Clone() credentials.TransportCredentials {
+	return &telling{t.TransportCredentials.Clone(), t.log, t.often}
 }
 
 // Serve serves on ln until Drain or Close; it returns nil then.

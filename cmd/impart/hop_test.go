@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/rpc"
+)
+
+// authority issues certificates of the hop.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string // its certificate
+}
+
+var serial = int64(0)
+
+func newAuthority(t *testing.T, name string) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	a.key = newKey(t)
+	serial++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	a.file = a.write("ca.pem", "CERTIFICATE", der)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func (a *authority) write(name, kind string, der []byte) string {
+	a.t.Helper()
+	path := filepath.Join(a.dir, name)
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return path
+}
+
+// issue makes a certificate for a host that ends in so long, and gives its files.
+func (a *authority) issue(name, host string, ends time.Duration) (cert, key string) {
+	a.t.Helper()
+	secret := newKey(a.t)
+	serial++
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(ends),
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, secret.Public(), a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(secret)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "EC PRIVATE KEY", raw)
+}
+
+// noRules are asked nothing.
+type noRules struct {
+	impart.Logic
+	impart.Admin
+}
+
+// meet lets a gateway and a logic node with these settings connect; "" is success,
+// otherwise what both say.
+func meet(t *testing.T, node, gateway config) string {
+	t.Helper()
+	var told strings.Builder // read once the server is closed
+	said := meetIn(t, node, gateway, slog.New(slog.NewTextHandler(&told, nil)))
+	return said + told.String()
+}
+
+func meetIn(t *testing.T, node, gateway config, tells *slog.Logger) string {
+	t.Helper()
+	node.role, gateway.role = roleLogic, roleGateway
+	log := slog.New(slog.DiscardHandler)
+	secure, err := hopTLS(&node, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := rpc.NewServer(rpc.ServerConfig{Logic: noRules{}, Admin: noRules{}, TLS: secure, Log: tells})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+	defer func() { _ = server.Close(); <-served }()
+	if secure, err = hopTLS(&gateway, log); err != nil {
+		t.Fatal(err)
+	}
+	client, err := rpc.NewClient(rpc.ClientConfig{Nodes: []string{ln.Addr().String()}, TLS: secure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for {
+		if fit, _, _ := client.Nodes(); fit == 1 {
+			return ""
+		}
+		if err := client.Health(); err != nil && !strings.Contains(err.Error(), "not connected yet") && !strings.Contains(err.Error(), "no address") {
+			return err.Error()
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatal("neither connected nor refused")
+		}
+	}
+}
+
+// TestTheRolesKnowEachOtherByCertificate: who has none, an expired one, or one of
+// another authority, gets nowhere, on either side.
+func TestTheRolesKnowEachOtherByCertificate(t *testing.T) {
+	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
+	with := func(a *authority, name, host string, ends time.Duration, trusts *authority) config {
+		cert, key := a.issue(name, host, ends)
+		return config{LogicCert: cert, LogicKey: key, LogicCA: trusts.file}
+	}
+	const host = "127.0.0.1"
+	node, gateway := with(ours, "node", host, time.Hour, ours), with(ours, "gateway", "gw", time.Hour, ours)
+	named := with(ours, "gateway", "gw", time.Hour, ours)
+	named.LogicName = "logic.example"
+	for name, story := range map[string]struct {
+		node, gateway config
+		refusal       string // in what the gateway says; "": they connect
+	}{
+		"both are ours":                             {node, gateway, ""},
+		"plain text on both sides":                  {config{}, config{}, ""},
+		"the gateway speaks plain text":             {node, config{}, "first record does not look like a TLS handshake"},
+		"the node speaks plain text":                {config{}, gateway, "first record does not look like a TLS handshake"},
+		"the gateway's certificate is of others":    {node, with(others, "thief", "gw", time.Hour, ours), "certificate signed by unknown authority"},
+		"the node's certificate is of others":       {with(others, "thief", host, time.Hour, ours), gateway, "certificate signed by unknown authority"},
+		"the gateway's certificate has expired":     {node, with(ours, "old", "gw", -time.Minute, ours), "certificate has expired"},
+		"the node's certificate has expired":        {with(ours, "oldnode", host, -time.Minute, ours), gateway, "certificate has expired"},
+		"the node's certificate is for elsewhere":   {with(ours, "else", "10.9.9.9", time.Hour, ours), gateway, "certificate is valid for 10.9.9.9, not 127.0.0.1"},
+		"the node has the name that is asked for":   {with(ours, "named", "logic.example", time.Hour, ours), named, ""},
+		"the node lacks the name that is asked for": {node, named, "wanted to match logic.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := meet(t, story.node, story.gateway)
+			if story.refusal == "" && said != "" || !strings.Contains(said, story.refusal) {
+				t.Errorf("they say %q, want %q", said, story.refusal)
+			}
+		})
+	}
+}
+
+// TestTheHopIsDescribedByItsSettings holds the rules across the settings of the roles.
+func TestTheHopIsDescribedByItsSettings(t *testing.T) {
+	const db = "postgres://im@127.0.0.1/im"
+	for name, story := range map[string]struct {
+		role      role
+		variables map[string]string
+		want      []string // each in one fault; none: valid
+	}{
+		"a gateway": {roleGateway, map[string]string{"IM_LOGIC": "127.0.0.1:9090", "IM_LISTEN_STORE": db}, nil},
+		"a gateway without anything": {roleGateway, nil, []string{
+			"IM_LOGIC (--logic): impart gateway should have the addresses of its logic nodes", "IM_LISTEN_STORE (--listen-store): impart gateway should have the address",
+		}},
+		"a gateway that reaches over the network in plain text": {roleGateway, map[string]string{"IM_LOGIC": "127.0.0.1:9090,10.0.0.1:9090", "IM_LISTEN_STORE": db},
+			[]string{`IM_LOGIC (--logic): "10.0.0.1:9090" should have IM_LOGIC_TLS_CERT, IM_LOGIC_TLS_KEY and IM_LOGIC_TLS_CA`}},
+		"by a name":         {roleGateway, map[string]string{"IM_LOGIC": "dns:///logic:9090", "IM_LISTEN_STORE": db}, []string{`"dns:///logic:9090" should have`}},
+		"knowingly":         {roleGateway, map[string]string{"IM_LOGIC": "dns:///logic:9090", "IM_LISTEN_STORE": db, "IM_ALLOW_PLAINTEXT": "true"}, nil},
+		"with certificates": {roleGateway, map[string]string{"IM_LOGIC": "logic:9090", "IM_LISTEN_STORE": db, "IM_LOGIC_TLS_CERT": "a", "IM_LOGIC_TLS_KEY": "b", "IM_LOGIC_TLS_CA": "c"}, nil},
+		"with half of them": {roleGateway, map[string]string{"IM_LOGIC": "127.0.0.1:9090", "IM_LISTEN_STORE": db, "IM_LOGIC_TLS_CERT": "a", "IM_LOGIC_TLS_KEY": "b"},
+			[]string{"IM_LOGIC_TLS_CERT, IM_LOGIC_TLS_KEY and IM_LOGIC_TLS_CA (--logic-tls-cert, --logic-tls-key, --logic-tls-ca): all three or none should be set"}},
+		"a logic node":             {roleLogic, map[string]string{"IM_STORE": db}, nil},
+		"a logic node with a file": {roleLogic, nil, []string{"IM_STORE (--store): impart logic should have postgres://"}},
+		"a logic node for the network in plain text": {roleLogic, map[string]string{"IM_STORE": db, "IM_LOGIC_LISTEN": ":9090"},
+			[]string{`IM_LOGIC_LISTEN (--logic-listen): ":9090" should have IM_LOGIC_TLS_CERT`}},
+		"a logic node has no login to protect": {roleLogic, map[string]string{"IM_STORE": db, "IM_LISTEN": ":8081", "IM_ALLOW_PLAINTEXT": "true"}, nil},
+		"the whole server needs none of it":    {roleServe, map[string]string{"IM_LOGIC": "10.0.0.1:9090"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := world{story.variables}.mustRead(t)
+			l.config.role = story.role
+			faults := l.config.validate()
+			if len(faults) != len(story.want) {
+				t.Errorf("%d faults, want %d: %v", len(faults), len(story.want), faults)
+			}
+			for _, want := range story.want {
+				found := false
+				for _, fault := range faults {
+					found = found || strings.Contains(fault.Error(), want)
+				}
+				if !found {
+					t.Errorf("no fault says %q: %v", want, faults)
+				}
+			}
+		})
+	}
+}
+
+// TestSettingsOfTheOtherRoleAreTold: they have no effect, and flags of them are none.
+func TestSettingsOfTheOtherRoleAreTold(t *testing.T) {
+	l := world{map[string]string{"IM_STORE": "postgres://im@127.0.0.1/im", "IM_LOGIC": "127.0.0.1:9090", "IM_SWEEP_MS": "500"}}.mustRead(t)
+	for as, want := range map[role]string{roleGateway: "IM_STORE", roleLogic: "IM_LOGIC IM_SWEEP_MS", roleServe: "IM_LOGIC", roleAll: ""} {
+		l.config.role = as
+		if got := strings.Join(l.unused(), " "); got != want {
+			t.Errorf("%q has no use for %q, want %q", as, got, want)
+		}
+	}
+	known := map[string]bool{}
+	for _, s := range settings(&config{}) {
+		known[s.name] = true
+	}
+	for _, table := range []map[role][]string{forRoles, notForRole} {
+		for as, names := range table {
+			for _, name := range names {
+				if !known[name] {
+					t.Errorf("%s of %s is no setting", name, as)
+				}
+			}
+		}
+	}
+}
+
+// TestTheDoctorLooksAtTheHop from both roles, with what a deployment gets wrong.
+func TestTheDoctorLooksAtTheHop(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	old, oldKey := ours.issue("old", "gw", -time.Minute)
+	soon, soonKey := ours.issue("soon", "gw", 24*time.Hour)
+	for name, story := range map[string]struct {
+		c    config
+		want verdict
+		says string
+	}{
+		"none":       {config{}, good, "plain text"},
+		"expired":    {config{LogicCert: old, LogicKey: oldKey, LogicCA: ours.file}, fail, "has expired"},
+		"soon":       {config{LogicCert: soon, LogicKey: soonKey, LogicCA: ours.file}, warn, "renew it"},
+		"not theirs": {config{LogicCert: old, LogicKey: soonKey, LogicCA: ours.file}, fail, "would not start"},
+		"no CA":      {config{LogicCert: soon, LogicKey: soonKey, LogicCA: soonKey}, fail, "holds no certificate"},
+	} {
+		f := certificateFindings(&story.c, time.Now())[0]
+		if f.Verdict != story.want || !strings.Contains(f.Found+f.Advice, story.says) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+	f := nodesFinding(t.Context(), &config{role: roleGateway, Logic: []string{"127.0.0.1:1"}})
+	if f.Verdict != fail || !strings.Contains(f.Found, "127.0.0.1:1: ") || !strings.Contains(f.Found, "refused") {
+		t.Errorf("no node: %+v", f)
+	}
+}
