@@ -1,6 +1,9 @@
 package impart
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Logic is every rule of delivery, as a gateway or an HTTP handler sees it. It
 // is implemented near by logic.Service and far by an RPC client. Every error is
@@ -38,8 +41,9 @@ type Session struct {
 type Sessions interface {
 	// Hello binds a connection to (user, device, install epoch). A new install, or
 	// one whose N went back, raises the install epoch (D9). UNAUTHENTICATED when
-	// the user is disabled or the token was revoked. Older sessions of the device
-	// are told over the bus.
+	// the user is disabled or the token was revoked, STALE_INSTALL when the device has
+	// said hello since, on another connection. Older sessions of the device are told
+	// over the bus.
 	Hello(ctx context.Context, hello Hello) (Welcome, error)
 	// Visit is Hello for an HTTP request: it registers an unknown device, but never
 	// raises the install epoch. STALE_INSTALL when the device has another install,
@@ -61,6 +65,9 @@ type Hello struct {
 	Install  string // random text made together with the client's store; may be ""
 	N        *int64 // the client's durable write counter; nil: no comparison
 	History  *int64 // visible events per conversation that a new install starts with; nil: all
+	// Age is how long ago the client said it. Of two hellos of a device the one that was
+	// said later counts, whichever comes through first.
+	Age time.Duration
 	// Create makes an unknown user known (dev login); otherwise the token is
 	// enough, and the user becomes known all the same.
 	Create bool

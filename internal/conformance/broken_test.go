@@ -84,6 +84,7 @@ var noticedBy = map[memstore.Break]string{
 	memstore.BreakDirect:           "members/a direct conversation has two members for ever",
 	memstore.BreakJoinTwice:        "members/joining twice and leaving twice happen once",
 	memstore.BreakRoleKept:         "members/a role is kept until it is changed",
+	memstore.BreakHelloOrder:       "install/a hello that was held up does not outdo one that was said later",
 	memstore.BreakSession:          "install/sessions rise over reinstalls and at once",
 	memstore.BreakHelloUser:        "users/a user is known by PUT or by hello",
 	memstore.BreakVisitRaises:      "install/a visit registers and never raises",

@@ -10,8 +10,7 @@ import (
 // hello connects a device of user with an install.
 func (w *world) hello(user impart.UserID, device impart.DeviceID, install string, changes ...func(*store.Hello)) store.Device {
 	w.t.Helper()
-	_, now := w.stamp()
-	h := store.Hello{User: user, Device: device, Install: install, Now: now}
+	h := store.Hello{User: user, Device: device, Install: install}
 	for _, c := range changes {
 		c(&h)
 	}

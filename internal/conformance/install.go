@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"time"
+
 	"fmt"
 
 	"github.com/impart-im/impart"
@@ -16,6 +18,27 @@ var installStories = []story{
 		if d.Session < 1 || again.Session <= d.Session {
 			w.t.Errorf("sessions %d and %d do not rise", d.Session, again.Session)
 		}
+	}},
+	{"a hello that was held up does not outdo one that was said later", func(w *world) {
+		of := func(ago time.Duration, install string) store.Hello {
+			return store.Hello{User: "ana", Device: "phone", Install: install, Said: time.Now().Add(-ago)}
+		}
+		first := w.hello("ana", "phone", "x", func(h *store.Hello) { h.Said = time.Now().Add(-20 * time.Second) })
+		now := w.hello("ana", "phone", "x", func(h *store.Hello) { h.Said = time.Now().Add(-5 * time.Second) })
+		same(w, "session", now.Session, first.Session+1)
+		for _, late := range []store.Hello{of(10*time.Second, "x"), of(10*time.Second, "y"), of(time.Hour, "x")} {
+			_, err := w.Store.Hello(w.ctx, late)
+			w.wantCode(impart.StaleInstall, err)
+		}
+		// Nothing has changed, and whoever comes after it is welcome.
+		again := w.hello("ana", "phone", "x", func(h *store.Hello) { h.Said = time.Now().Add(-time.Second) })
+		same(w, "device", again, store.Device{Install: 1, N: 0, Session: now.Session + 1, Epoch: again.Epoch})
+		w.hello("ana", "phone", "x")
+		w.hello("ana", "tablet", "x", func(h *store.Hello) { h.Said = time.Now().Add(-time.Hour) })
+		// A device that has only been seen over HTTP has said nothing yet.
+		_, err := w.Store.Visit(w.ctx, "ana", "web", "x")
+		w.must(err)
+		w.hello("ana", "web", "x", func(h *store.Hello) { h.Said = time.Now().Add(-time.Minute) })
 	}},
 	{"sessions rise over reinstalls and at once", func(w *world) {
 		first := w.hello("ana", "phone", "x").Session

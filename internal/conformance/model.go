@@ -178,7 +178,6 @@ func (m *machine) put(rt *rapid.T, spec impart.ConvSpec) {
 }
 
 func (m *machine) greet(rt *rapid.T, h store.Hello) {
-	_, h.Now = m.stamp()
 	m.both(rt, fmt.Sprintf("hello %+v", h), func(s store.Store) answer {
 		d, err := s.Hello(m.ctx, h)
 		return answered(d, err)

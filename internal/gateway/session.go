@@ -11,6 +11,7 @@ import (
 // greet binds the connection to a device. It is known under its user before the
 // session is raised, so that no takeover and no revocation falls between.
 func (c *conn) greet(hello *wire.Hello) {
+	said := time.Now()
 	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.cfg.RequestTime)
 	defer cancel()
 	identity, err := c.g.cfg.Verify(ctx, hello.Token)
@@ -28,8 +29,12 @@ func (c *conn) greet(hello *wire.Hello) {
 	}
 	welcome, err := c.g.cfg.Logic.Hello(ctx, impart.Hello{
 		Identity: identity, Device: hello.Device, Install: hello.Install, N: hello.N,
-		History: hello.History, Create: c.g.cfg.Create,
+		History: hello.History, Create: c.g.cfg.Create, Age: time.Since(said),
 	})
+	if impart.CodeOf(err) == impart.StaleInstall {
+		c.bye(wire.ByeSuperseded, 0)
+		return
+	}
 	if err != nil {
 		c.g.conns.withdraw(c)
 		c.rejectHello(hello.RID, err)

@@ -27,13 +27,14 @@ type knownUser struct {
 // session was raised: a revocation that came in between finds either the new
 // session, or this refusal.
 func (s *Service) Hello(ctx context.Context, hello impart.Hello) (impart.Welcome, error) {
+	said := time.Now().Add(-hello.Age)
 	if err := s.checkHello(ctx, &hello); err != nil {
 		return impart.Welcome{}, s.answer(ctx, "hello", err)
 	}
 	now := s.now()
 	turn := s.ledger.begin()
 	device, err := s.store.Hello(ctx, store.Hello{
-		User: hello.Identity.User, Device: hello.Device, Install: hello.Install, N: hello.N, History: hello.History, Now: now,
+		User: hello.Identity.User, Device: hello.Device, Install: hello.Install, N: hello.N, History: hello.History, Said: said,
 	})
 	if err == nil {
 		err = s.authorize(ctx, hello.Identity)

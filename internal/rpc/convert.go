@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"time"
+
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/rpc/impartpb"
 )
@@ -111,13 +113,13 @@ func fromSession(s *impartpb.Session) impart.Session {
 
 func toHello(h impart.Hello, beat int64) *impartpb.HelloRequest {
 	return &impartpb.HelloRequest{
-		Identity: toIdentity(h.Identity), Device: string(h.Device), Install: h.Install, N: h.N, History: h.History, Create: h.Create, Beat: beat,
+		Identity: toIdentity(h.Identity), Device: string(h.Device), Install: h.Install, N: h.N, History: h.History, Create: h.Create, Beat: beat, Age: int64(h.Age),
 	}
 }
 
 func fromHello(h *impartpb.HelloRequest) impart.Hello {
 	return impart.Hello{
-		Identity: fromIdentity(h.Identity), Device: impart.DeviceID(h.Device), Install: h.Install, N: h.N, History: h.History, Create: h.Create,
+		Identity: fromIdentity(h.Identity), Device: impart.DeviceID(h.Device), Install: h.Install, N: h.N, History: h.History, Create: h.Create, Age: time.Duration(h.Age),
 	}
 }
 

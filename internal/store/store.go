@@ -19,6 +19,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/impart-im/impart"
 )
@@ -237,8 +238,10 @@ type LaggingQuery struct {
 // Directory keeps users, devices, conversations and members.
 type Directory interface {
 	// Hello registers the device or finds it again, raises its session by one, and
-	// makes an unknown user known; see [impart.Sessions.Hello] for installs and N. It
-	// refuses nobody: disabled and revoked users are the caller's business. With
+	// makes an unknown user known; see [impart.Sessions.Hello] for installs and N.
+	// STALE_INSTALL when the device's last hello was said after this one, by the store's
+	// clock: one that was held up, and given up by its client, outdoes nobody. It refuses
+	// nobody else: disabled and revoked users are the caller's business. With
 	// History and a fresh install it writes the start of every conversation of the
 	// user so that exactly that many visible events lie after it.
 	Hello(ctx context.Context, hello Hello) (Device, error)
@@ -284,7 +287,7 @@ type Hello struct {
 	Install string
 	N       *int64
 	History *int64
-	Now     impart.Millis
+	Said    time.Time // by this process's clock; the zero time is now
 }
 
 // Device is a device as a hello left it.

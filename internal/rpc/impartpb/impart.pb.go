@@ -1575,6 +1575,7 @@ type HelloRequest struct {
 	History       *int64                 `protobuf:"varint,5,opt,name=history" json:"history,omitempty"`
 	Create        bool                   `protobuf:"varint,6,opt,name=create" json:"create,omitempty"`
 	Beat          int64                  `protobuf:"varint,7,opt,name=beat" json:"beat,omitempty"` // the node's newest beat that was heard; 0: carry it out whatever the delay
+	Age           int64                  `protobuf:"varint,8,opt,name=age" json:"age,omitempty"`   // how long ago the client said it, in ns
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1654,6 +1655,13 @@ func (x *HelloRequest) GetCreate() bool {
 func (x *HelloRequest) GetBeat() int64 {
 	if x != nil {
 		return x.Beat
+	}
+	return 0
+}
+
+func (x *HelloRequest) GetAge() int64 {
+	if x != nil {
+		return x.Age
 	}
 	return 0
 }
@@ -5422,7 +5430,7 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
 	"\ainstall\x18\x03 \x01(\x03R\ainstall\x12\x16\n" +
-	"\x06number\x18\x04 \x01(\x03R\x06number\"\xd3\x01\n" +
+	"\x06number\x18\x04 \x01(\x03R\x06number\"\xe5\x01\n" +
 	"\fHelloRequest\x12/\n" +
 	"\bidentity\x18\x01 \x01(\v2\x13.impart.v1.IdentityR\bidentity\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
@@ -5430,7 +5438,8 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x01n\x18\x04 \x01(\x03B\x05\xaa\x01\x02\b\x01R\x01n\x12\x1f\n" +
 	"\ahistory\x18\x05 \x01(\x03B\x05\xaa\x01\x02\b\x01R\ahistory\x12\x16\n" +
 	"\x06create\x18\x06 \x01(\bR\x06create\x12\x12\n" +
-	"\x04beat\x18\a \x01(\x03R\x04beat\"\x83\x01\n" +
+	"\x04beat\x18\a \x01(\x03R\x04beat\x12\x10\n" +
+	"\x03age\x18\b \x01(\x03R\x03age\"\x83\x01\n" +
 	"\aWelcome\x12,\n" +
 	"\asession\x18\x01 \x01(\v2\x12.impart.v1.SessionR\asession\x12\f\n" +
 	"\x01n\x18\x02 \x01(\x03R\x01n\x12\x14\n" +

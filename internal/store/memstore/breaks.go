@@ -84,6 +84,7 @@ const (
 	BreakDirect           Break = "direct"               // a direct conversation is like any other
 	BreakJoinTwice        Break = "join-twice"           // a member who joins is announced again
 	BreakRoleKept         Break = "role-kept"            // a role that is not named becomes member
+	BreakHelloOrder       Break = "hello-order"          // a hello that was held up outdoes a later one
 	BreakSession          Break = "session"              // sessions stay as they are
 	BreakHelloUser        Break = "hello-user"           // a hello does not make its user known
 	BreakVisitRaises      Break = "visit-raises"         // a visit with another install raises the install epoch
@@ -111,7 +112,7 @@ func Breaks() []Break {
 		BreakFloor, BreakLaggingOrder, BreakUnread, BreakConvLast, BreakReport, BreakWrittenSince,
 		BreakRetainBound, BreakRetainDedup, BreakDedupRecalled, BreakDedupEvents, BreakTimePrecision,
 		BreakTextFold, BreakReopen, BreakClose,
-		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits, BreakHalt,
+		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakHelloOrder, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits, BreakHalt,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -11,12 +12,21 @@ import (
 
 // Hello implements [store.Directory].
 func (s *Store) Hello(ctx context.Context, h store.Hello) (out store.Device, err error) {
+	var refusal error
 	err = s.write(ctx, 1, func(st *state) {
 		if !s.breaks[BreakHelloUser] {
 			st.know(h.User)
 		}
 		key := deviceKey{h.User, h.Device}
 		d := st.devices[key]
+		now, said := s.now(), s.now()
+		if !h.Said.IsZero() {
+			said -= impart.Millis(time.Since(h.Said).Milliseconds())
+		}
+		if d != nil && d.session > 0 && said < d.seen && d.seen <= now && !s.breaks[BreakHelloOrder] {
+			refusal = staleSession(h.Device)
+			return
+		}
 		fresh := d == nil
 		if fresh {
 			d = &device{install: h.Install, epoch: 1}
@@ -31,12 +41,15 @@ func (s *Store) Hello(ctx context.Context, h store.Hello) (out store.Device, err
 		if !s.breaks[BreakSession] {
 			d.session++
 		}
-		d.seen = h.Now
+		d.seen = said
 		if fresh && h.History != nil {
 			s.startNear(st, key, *h.History)
 		}
-		out = store.Device{Install: d.epoch, N: d.n, Session: d.session, Fresh: fresh, Epoch: st.epoch}
+		out, refusal = store.Device{Install: d.epoch, N: d.n, Session: d.session, Fresh: fresh, Epoch: st.epoch}, nil
 	})
+	if err == nil {
+		err = refusal
+	}
 	return out, err
 }
 

@@ -68,6 +68,8 @@ type statements struct {
 	// forUpdate is what a query ends with that keeps other transactions from changing
 	// the rows it finds; "" where there is one writer.
 	forUpdate string
+	// clock reads the clock of a database that others write to too; "" where it is ours.
+	clock string
 	// written finds conversations by when they were written.
 	written string
 	// newUser makes a user known, if they are not.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/fault"
@@ -62,9 +63,18 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 	if err != nil {
 		return out, err
 	}
+	said, at, err := tx.when(h.Said)
+	if err != nil {
+		return out, err
+	}
+	// A time of the last hello that is still to come is from a clock that was set back
+	// since: it says nothing.
+	if dev != nil && dev.Session > 0 && said < dev.LastSeen && dev.LastSeen <= at {
+		return out, staleSession(h.Device)
+	}
 	if dev == nil {
 		dev, out.Fresh = &impart.DeviceInfo{User: h.User, Device: h.Device, Install: 1}, true
-		if err := tx.addDevice(dev, h.Install, h.Now); err != nil {
+		if err := tx.addDevice(dev, h.Install, said); err != nil {
 			return out, err
 		}
 	} else {
@@ -83,7 +93,7 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 	}
 	dev.Session++
 	err = tx.one("UPDATE devices SET install = ?, install_epoch = ?, n = ?, session = ?, last_seen = ? WHERE user_id = ? AND device_id = ?",
-		h.Install, dev.Install, dev.N, dev.Session, h.Now, h.User, h.Device)
+		h.Install, dev.Install, dev.N, dev.Session, said, h.User, h.Device)
 	if err != nil {
 		return out, err
 	}
@@ -95,6 +105,21 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 	tx.users.drop(h.User)
 	out.Install, out.N, out.Session, out.Epoch = dev.Install, dev.N, dev.Session, meta.epoch
 	return out, nil
+}
+
+// when gives the time at which something was said, and the time now, by the store's
+// clock. That is read after the locks that the transaction waited for: how long it
+// has waited is part of how long ago it was.
+func (tx *txn) when(said time.Time) (then, now impart.Millis, err error) {
+	if tx.s.sql.clock == "" {
+		now = tx.s.opts.Now()
+	} else if err := tx.query(tx.s.sql.clock, func(r row) error { now = impart.Millis(r.num(0)); return nil }); err != nil {
+		return 0, 0, err
+	}
+	if said.IsZero() {
+		return now, now, nil
+	}
+	return now - impart.Millis(max(0, time.Since(said)).Milliseconds()), now, nil
 }
 
 func (tx *txn) addDevice(dev *impart.DeviceInfo, install string, now impart.Millis) error {

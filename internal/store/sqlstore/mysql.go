@@ -27,6 +27,7 @@ var myStatements = statements{
 	commit:    "COMMIT",
 	rollback:  "ROLLBACK",
 	forUpdate: " FOR UPDATE",
+	clock:     "SELECT " + myClock,
 	written: "SELECT conv_id, next_seq, members_version, updated_at FROM conversations FORCE INDEX (conversations_by_second)" +
 		" WHERE updated_second >= $1 DIV 1000 AND updated_at >= $1 ORDER BY updated_at LIMIT $2",
 	// Not IGNORE, which takes a value that does not fit for one that does.

@@ -40,6 +40,7 @@ var pgStatements = statements{
 	commit:    "COMMIT",
 	rollback:  "ROLLBACK",
 	forUpdate: " FOR UPDATE",
+	clock:     "SELECT " + pgClock,
 	written: "SELECT conv_id, next_seq, members_version, updated_at FROM conversations" +
 		" WHERE updated_second >= $1::bigint / 1000 AND updated_at >= $1::bigint ORDER BY updated_at LIMIT $2",
 	newUser:   sqliteStatements.newUser,
