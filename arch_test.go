@@ -65,7 +65,7 @@ var mayImport = map[string][]string{
 	"internal/lab/campaign/simulate":  {".", "wire", "client", "internal/gateway", "internal/lab/campaign", "internal/lab/campaign/history", "internal/lab/world", "internal/store/memstore"},
 	"internal/lab/checks":             {".", "wire", "internal/lab", "internal/lab/crashfs", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {
-		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/bus/pgbus", "internal/gateway",
+		".", "wire", "client", "internal/chat", "internal/api", "internal/auth", "internal/bench", "internal/bus", "internal/bus/pgbus", "internal/dedup", "internal/gateway",
 		"internal/lab", "internal/lab/app", "internal/lab/campaign", "internal/lab/campaign/processes",
 		"internal/lab/checks", "internal/lab/crashfs", "internal/lab/mysql", "internal/lab/postgres", "internal/lab/report",
 		"internal/logic", "internal/pending", "internal/redis", "internal/rpc", "internal/store", "internal/store/sqlstore", "web",
@@ -109,29 +109,30 @@ var testsMayImport = map[string][]string{
 // owners are packages from elsewhere that only one part of ours may touch. A
 // prefix stands for everything under it; tests under test/ may use them all.
 var owners = map[string][]string{
-	"database/sql":               {"internal/store/sqlstore", "client", "internal/lab/rows", "internal/lab/crashfs", "internal/lab/campaign", "internal/lab/mysql"}, // the lab judges and tries files itself
-	"github.com/hanwen/":         {"internal/lab/crashfs"},
-	"modernc.org/":               {"internal/store/sqlstore", "internal/lab/crashfs", "client", "internal/lab/campaign", "internal/lab/rows"},
-	"github.com/pressly/goose":   {"internal/store/sqlstore"},
-	"github.com/jackc/pgx":       {"internal/store/sqlstore", "internal/bus/pgbus", "internal/lab/postgres", "internal/lab/rows"},
-	"github.com/redis/":          {"internal/redis"},
-	"github.com/go-sql-driver/":  {"internal/store/sqlstore", "internal/lab/mysql", "internal/lab/rows"},
-	"github.com/gobwas/":         {"internal/gateway", "internal/bench", "internal/lab/world"},
-	"github.com/HdrHistogram/":   {"internal/bench"},
-	"github.com/golang-jwt/":     {"internal/auth"},
-	"github.com/MicahParks/":     {"internal/auth"},
-	"github.com/danielgtaylor/":  {"internal/api"},
-	"github.com/spf13/":          {"cmd/impart"},
-	"github.com/vbauerster/":     {"cmd/impart"},
-	"charm.land/":                {"cmd/impart", "internal/chat"},
-	"github.com/goccy/go-yaml":   {"cmd/impart"},
-	"github.com/lmittmann/tint":  {"cmd/impart"},
-	"os/signal":                  {"cmd/impart", "model"},
-	"flag":                       {"cmd/impart", "internal/bench", "model"},
-	"github.com/anishathalye/":   {"internal/lab/campaign/history"},
-	"google.golang.org/":         {"internal/rpc", "internal/rpc/impartpb"},
-	"github.com/coder/websocket": {"client", "internal/lab/probe"}, // clients
-	"testing":                    {"internal/conformance"},
+	"database/sql":                {"internal/store/sqlstore", "client", "internal/lab/rows", "internal/lab/crashfs", "internal/lab/campaign", "internal/lab/mysql"}, // the lab judges and tries files itself
+	"github.com/hanwen/":          {"internal/lab/crashfs"},
+	"modernc.org/":                {"internal/store/sqlstore", "internal/lab/crashfs", "client", "internal/lab/campaign", "internal/lab/rows"},
+	"github.com/pressly/goose":    {"internal/store/sqlstore"},
+	"github.com/jackc/pgx":        {"internal/store/sqlstore", "internal/bus/pgbus", "internal/lab/postgres", "internal/lab/rows"},
+	"github.com/redis/":           {"internal/redis"},
+	"github.com/bits-and-blooms/": {"internal/dedup"},
+	"github.com/go-sql-driver/":   {"internal/store/sqlstore", "internal/lab/mysql", "internal/lab/rows"},
+	"github.com/gobwas/":          {"internal/gateway", "internal/bench", "internal/lab/world"},
+	"github.com/HdrHistogram/":    {"internal/bench"},
+	"github.com/golang-jwt/":      {"internal/auth"},
+	"github.com/MicahParks/":      {"internal/auth"},
+	"github.com/danielgtaylor/":   {"internal/api"},
+	"github.com/spf13/":           {"cmd/impart"},
+	"github.com/vbauerster/":      {"cmd/impart"},
+	"charm.land/":                 {"cmd/impart", "internal/chat"},
+	"github.com/goccy/go-yaml":    {"cmd/impart"},
+	"github.com/lmittmann/tint":   {"cmd/impart"},
+	"os/signal":                   {"cmd/impart", "model"},
+	"flag":                        {"cmd/impart", "internal/bench", "model"},
+	"github.com/anishathalye/":    {"internal/lab/campaign/history"},
+	"google.golang.org/":          {"internal/rpc", "internal/rpc/impartpb"},
+	"github.com/coder/websocket":  {"client", "internal/lab/probe"}, // clients
+	"testing":                     {"internal/conformance"},
 }
 
 // badNames say nothing about what a package is for.

@@ -253,6 +253,9 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 		Node: c.gatewayID(), Vouched: c.Replication == "sync",
 		Log: log, Metrics: registry,
 	}
+	if p.redis != nil {
+		lc.Dedup, lc.DedupShared = p.openAnswers(log, registry), true
+	}
 	// Here 0 means no bound; there it means the default, and less than 0 no bound.
 	if c.RecallWindow == 0 {
 		lc.RecallWindow = -1

@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/time/rate"
 
+	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/api"
+	"github.com/impart-im/impart/internal/dedup"
 	"github.com/impart-im/impart/internal/pending"
 	"github.com/impart-im/impart/internal/redis"
 )
@@ -70,6 +74,37 @@ func (p *parts) openPending(c *config, log *slog.Logger, registry prometheus.Reg
 	set := redis.NewPending(p.redis, redis.PendingConfig{Gateway: c.gatewayID(), Log: log, Metrics: registry})
 	p.closers = append(p.closers, set.Close)
 	return set
+}
+
+// openAnswers are the layers in front of the store's unique key, with Redis as the one
+// that nodes share.
+func (p *parts) openAnswers(log *slog.Logger, registry prometheus.Registerer) dedup.Cache {
+	far := redis.NewAnswers(p.redis)
+	filter := dedup.NewFilter(p.recentKeys, nil)
+	layers := dedup.NewLayers(dedup.NewLocal(dedup.Options{}), filter, far)
+	registry.MustRegister(layers.Collectors()...)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	once := rate.Sometimes{First: 1, Interval: time.Minute}
+	running.Go(func() {
+		filter.Run(ctx, func(err error) {
+			once.Do(func() {
+				log.Warn("the filter of known messages is not up to date: some resends cost a write of the store", "err", err)
+			})
+		})
+	})
+	p.closers = append(p.closers, func() error { stop(); running.Wait(); return far.Close() })
+	return layers
+}
+
+// recentKeys is what the filter is made from.
+func (p *parts) recentKeys(ctx context.Context, since impart.Millis, limit int) ([]dedup.Recent, error) {
+	keys, err := p.store.DedupKeys(ctx, since, limit)
+	recent := make([]dedup.Recent, len(keys))
+	for i, k := range keys {
+		recent[i] = dedup.Recent(k)
+	}
+	return recent, err
 }
 
 // redisCheck only warns: without Redis everything goes on, some of it later.

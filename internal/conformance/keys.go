@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/impart-im/impart"
@@ -14,6 +15,27 @@ var alike = []string{
 }
 
 var keyStories = []story{
+	{"keys are listed by the time at which they were sent", func(w *world) {
+		w.conversation("c", "ana", "ben")
+		at := func(t impart.Millis) func(*store.Append) { return func(a *store.Append) { a.At = t } }
+		w.stores(w.msg("ana", "c", "third", "x", at(300)), w.msg("ben", "c", "first", "x", at(100)), w.msg("ana", "c", "second ", "x", at(200)))
+		lists := func(since impart.Millis, limit int, want ...store.DedupKey) {
+			w.t.Helper()
+			keys, err := w.Store.DedupKeys(w.ctx, since, limit)
+			w.must(err)
+			if !slices.Equal(keys, want) {
+				w.t.Errorf("from %d, at most %d: %+v, want %+v", since, limit, keys, want)
+			}
+		}
+		first, second, third := store.DedupKey{User: "ben", CMID: "first", At: 100}, store.DedupKey{User: "ana", CMID: "second ", At: 200}, store.DedupKey{User: "ana", CMID: "third", At: 300}
+		lists(0, 10, first, second, third)
+		lists(0, 2, first, second)
+		lists(200, 10, second, third)
+		lists(201, 10, third)
+		lists(301, 10)
+		w.repeats(store.Appended{Seq: 1, MID: w.after("ana", "c", 0).Events[0].MID, At: 300}, w.msg("ana", "c", "third", "x"))
+		lists(0, 10, first, second, third) // as it was sent first
+	}},
 	{"cmids are compared byte for byte", func(w *world) {
 		w.conversation("c", "ana")
 		first := map[string]store.Appended{}

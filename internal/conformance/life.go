@@ -209,6 +209,7 @@ func (w *world) everyCall() map[string]error {
 	_, errs["raise epoch"] = w.Store.RaiseEpoch(w.ctx, 0)
 	_, _, errs["retain"] = w.Store.Retain(w.ctx, 1, 1)
 	_, _, errs["clean dedup"] = w.Store.CleanDedup(w.ctx, 1, 1)
+	_, errs["dedup keys"] = w.Store.DedupKeys(w.ctx, 1, 1)
 	_, errs["settings"] = w.Store.Settings(w.ctx)
 	return errs
 }

@@ -42,11 +42,26 @@ type Answer struct {
 	MID   impart.MID
 	At    impart.Millis
 	Epoch impart.Epoch
+	// Incarnation is the history of the store in which it was committed; "" where the
+	// cache is of this very process, whose service knows what became of its answers.
+	Incarnation string
 }
+
+// Layer says which cache had an answer.
+type Layer string
+
+// The layers in front of the store.
+const (
+	Memory Layer = "memory"
+	Redis  Layer = "redis"
+)
 
 // Entry is an answer under its key.
 type Entry struct {
 	Key
+	User  impart.UserID // with CMID what Key is of; a cache that others share needs both
+	CMID  impart.CMID
+	Layer Layer // where Find found the answer
 	Answer
 }
 

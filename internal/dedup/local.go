@@ -71,6 +71,7 @@ func (l *Local) Find(_ context.Context, entries []Entry) {
 		}
 		if s := &l.slots[place]; now-s.kept < TTL {
 			s.found = true
+			entries[i].Layer = Memory
 			entries[i].Answer = Answer{Hash: s.hash, Seq: s.seq, MID: impart.MID(s.mid.String()), At: s.at, Epoch: s.epoch}
 		}
 	}

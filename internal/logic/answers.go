@@ -20,7 +20,11 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 	}
 	entries := make([]dedup.Entry, len(items))
 	for i := range items {
-		entries[i].Key = dedup.KeyOf(items[i].Sender, items[i].CMID)
+		entries[i] = dedup.Entry{Key: dedup.KeyOf(items[i].Sender, items[i].CMID), User: items[i].Sender, CMID: items[i].CMID}
+	}
+	of := ""
+	if s.cfg.DedupShared {
+		of = s.incarnation(ctx)
 	}
 	turn := s.ledger.begin()
 	s.dedup.Find(ctx, entries)
@@ -30,19 +34,19 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 	for i := range items {
 		if kept := &entries[i].Answer; present.repeats(ctx, &items[i], kept) {
 			results[i] = store.Appended{Seq: kept.Seq, MID: kept.MID, At: kept.At, Epoch: kept.Epoch, Dup: true}
+			s.metrics.hit(entries[i].Layer)
 		} else {
 			left = append(left, i)
 		}
 	}
 	s.keepEarly(ctx, entries, items)
-	s.metrics.answered(len(items) - len(left))
 	switch len(left) {
 	case 0:
 		s.withdraw(turn, results, nil)
 		return results
 	case len(items):
 		results = s.commit(ctx, op, items)
-		s.keep(ctx, entries, items, results)
+		s.keep(ctx, of, entries, items, results)
 		return results
 	}
 	rest := make([]store.Append, len(left))
@@ -51,7 +55,7 @@ func (s *Service) resolve(ctx context.Context, op string, items []store.Append) 
 		rest[k], keys[k] = items[i], entries[i]
 	}
 	committed := s.commit(ctx, op, rest)
-	s.keep(ctx, keys, rest, committed)
+	s.keep(ctx, of, keys, rest, committed)
 	for k, i := range left {
 		results[i] = committed[k]
 	}
@@ -77,15 +81,18 @@ type presentOnce struct {
 	s     *Service
 	asked bool
 	epoch impart.Epoch
+	of    string // the incarnation
 	err   error
 }
 
-func (p *presentOnce) is(ctx context.Context, epoch impart.Epoch) bool {
+// is reports whether an answer is of the present epoch and, if another node has kept
+// it, of the present history.
+func (p *presentOnce) is(ctx context.Context, kept *dedup.Answer) bool {
 	if !p.asked {
 		p.asked = true
-		p.epoch, p.err = p.s.presentEpoch(ctx)
+		p.epoch, p.of, p.err = p.s.presentEpoch(ctx)
 	}
-	return p.err == nil && p.epoch == epoch
+	return p.err == nil && p.epoch == kept.Epoch && (kept.Incarnation == "" || kept.Incarnation == p.of)
 }
 
 // repeats reports whether a kept answer is the answer to item: the content is the
@@ -98,17 +105,18 @@ func (p *presentOnce) repeats(ctx context.Context, item *store.Append, kept *ded
 	if fault.Planted(fault.AnswersOutliveEpoch) {
 		return true
 	}
-	return (item.Epoch == 0 || item.Epoch == kept.Epoch) && p.is(ctx, kept.Epoch)
+	return (item.Epoch == 0 || item.Epoch == kept.Epoch) && p.is(ctx, kept)
 }
 
 // keep remembers what the store has acknowledged, duplicates too: they were
-// answered by a transaction that wrote. entries have the keys of the items.
-func (s *Service) keep(ctx context.Context, entries []dedup.Entry, items []store.Append, results []store.Appended) {
+// answered by a transaction that wrote. of is the incarnation that was known before it.
+// entries have the keys of the items.
+func (s *Service) keep(ctx context.Context, of string, entries []dedup.Entry, items []store.Append, results []store.Appended) {
 	kept := entries[:0]
 	for i := range results {
 		if r := &results[i]; r.Err == nil {
-			kept = append(kept, dedup.Entry{Key: entries[i].Key, Answer: dedup.Answer{
-				Hash: items[i].Hash, Seq: r.Seq, MID: r.MID, At: r.At, Epoch: r.Epoch,
+			kept = append(kept, dedup.Entry{Key: entries[i].Key, User: items[i].Sender, CMID: items[i].CMID, Answer: dedup.Answer{
+				Hash: items[i].Hash, Seq: r.Seq, MID: r.MID, At: r.At, Epoch: r.Epoch, Incarnation: of,
 			}})
 		}
 	}

@@ -94,7 +94,7 @@ func (s *Service) settle(ctx context.Context, op string, items []store.Append, r
 			}
 			result.Err = e
 		case result.Dup:
-			s.metrics.dedupHit.WithLabelValues("client_msg_id").Inc()
+			s.metrics.hit(layerStore)
 		case items[i].Kind == impart.KindRecall:
 			s.metrics.recalled.Inc()
 		default:

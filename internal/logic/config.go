@@ -34,6 +34,8 @@ type Config struct {
 	// Dedup keeps answers to sends in front of the store's unique key; nil: one
 	// inside the process, with its defaults.
 	Dedup dedup.Cache
+	// DedupShared says that other nodes read what is kept in Dedup.
+	DedupShared bool
 	// MaxBody is the largest body in bytes; 0: [DefaultMaxBody].
 	MaxBody int
 	// RecallWindow is how long after its storing a message can be recalled; 0:

@@ -41,5 +41,5 @@ func (s *Service) keepEarly(ctx context.Context, entries []dedup.Entry, items []
 	for i := range items {
 		hoped[i] = store.Appended{Seq: 1, MID: items[i].MID, At: items[i].At, Epoch: impart.Epoch(s.epoch.value.Load())}
 	}
-	s.keep(ctx, slices.Clone(entries), items, hoped)
+	s.keep(ctx, "", slices.Clone(entries), items, hoped)
 }

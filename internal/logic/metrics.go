@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/impart-im/impart/internal/dedup"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -37,7 +38,7 @@ func newMetrics(st store.Store) *metrics {
 	m := &metrics{
 		stored:      counter("im_messages_stored_total", "Messages whose transaction has committed."),
 		recalled:    counter("im_messages_recalled_total", "Messages that were taken back."),
-		dedupHit:    counters("im_dedup_hit_total", "Sends and recalls that an earlier attempt had stored already.", "key"),
+		dedupHit:    counters("im_dedup_hit_total", "Sends and recalls that an earlier attempt had stored already, by the layer that knew.", "key", "layer"),
 		dedupCached: counter("im_dedup_cached_total", "Those of im_dedup_hit_total that were answered without the store."),
 		refused:     counters("im_refused_total", "Requests that were refused, by request and error code.", "op", "code"),
 		sendSeconds: histogram("im_send_seconds", "Time from a batch of sends to its commit, in seconds.",
@@ -60,7 +61,9 @@ func newMetrics(st store.Store) *metrics {
 	for _, epoch := range []string{"kept", "raised"} {
 		m.failovers.WithLabelValues(epoch)
 	}
-	m.dedupHit.WithLabelValues("client_msg_id")
+	for _, layer := range []dedup.Layer{dedup.Memory, dedup.Redis, layerStore} {
+		m.dedupHit.WithLabelValues(hitKey, string(layer))
+	}
 	m.all = []prometheus.Collector{
 		m.stored, m.recalled, m.dedupHit, m.dedupCached, m.refused, m.sendSeconds, m.sendItems, m.wakes, m.receipts, m.acked,
 		m.audiences, m.removed, m.cleanFailed, m.halted, m.failovers, m.lost,
@@ -75,11 +78,17 @@ func newMetrics(st store.Store) *metrics {
 	return m
 }
 
-// answered counts n sends and recalls that were answered without the store.
-func (m *metrics) answered(n int) {
-	if n > 0 {
-		m.dedupHit.WithLabelValues("client_msg_id").Add(float64(n))
-		m.dedupCached.Add(float64(n))
+// layerStore is the last layer, the unique key itself.
+const layerStore dedup.Layer = "store"
+
+// hitKey is the one key by which repetitions are known.
+const hitKey = "client_msg_id"
+
+// hit counts a send or recall that an earlier attempt had stored already.
+func (m *metrics) hit(layer dedup.Layer) {
+	m.dedupHit.WithLabelValues(hitKey, string(layer)).Inc()
+	if layer != layerStore {
+		m.dedupCached.Inc()
 	}
 }
 

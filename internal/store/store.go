@@ -312,6 +312,11 @@ type Upkeep interface {
 	// CleanDedup removes at most limit dedup rows that are older than before, but
 	// never those of recalled messages (D17).
 	CleanDedup(ctx context.Context, before impart.Millis, limit int) (removed int, more bool, err error)
+	// DedupKeys lists keys of messages that were sent at since or later, by the clock of
+	// whoever stored them, ascending by that time, at most limit; those of recalled
+	// messages may be left out. What commits later may have an earlier time: the list is
+	// for filters that may lack any key.
+	DedupKeys(ctx context.Context, since impart.Millis, limit int) ([]DedupKey, error)
 	// Settings are the settings on which D1 and D6 rest, as the database reports them.
 	Settings(ctx context.Context) ([]Setting, error)
 	// Ping writes nothing and answers when the store can read.
@@ -321,6 +326,13 @@ type Upkeep interface {
 	// Close finishes what is under way, refuses what comes after it with
 	// UNAVAILABLE, and returns when all of the store's goroutines have ended.
 	Close() error
+}
+
+// DedupKey is the unique key of a message, with the time at which it was sent.
+type DedupKey struct {
+	User impart.UserID
+	CMID impart.CMID
+	At   impart.Millis
 }
 
 // Meta is what a store says of its own history.

@@ -73,6 +73,21 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 	return removed, more, err
 }
 
+// DedupKeys implements [store.Upkeep].
+func (s *Store) DedupKeys(ctx context.Context, since impart.Millis, limit int) (keys []store.DedupKey, err error) {
+	err = s.read(ctx, func(st *state) {
+		for key, row := range st.dedup {
+			if row.at >= since && !row.recalled {
+				keys = append(keys, store.DedupKey{User: key.user, CMID: key.cmid, At: row.at})
+			}
+		}
+	})
+	slices.SortFunc(keys, func(a, b store.DedupKey) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.User, b.User), cmp.Compare(a.CMID, b.CMID))
+	})
+	return keys[:min(limit, len(keys))], err
+}
+
 // Settings implements [store.Upkeep].
 func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
 	if err := errors.Join(ctx.Err(), s.closed()); err != nil {

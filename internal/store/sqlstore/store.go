@@ -80,6 +80,8 @@ type Store struct {
 	once    sync.Once
 	closing error
 
+	timesIndexed atomic.Bool // the index of [Store.DedupKeys] is there
+
 	commits, items, dups, reads atomic.Int64
 	opened                      time.Time
 	slow                        slowest

@@ -141,17 +141,48 @@ func (s *Store) CleanDedup(ctx context.Context, before impart.Millis, limit int)
 	return rows, len(keys) > limit, nil
 }
 
-// indexKeys makes the indexes that cleaning needs, unless they are there: one to
-// find old rows by, one by which events decide afterwards.
-func (s *Store) indexKeys(ctx context.Context) error {
+// DedupKeys implements [store.Upkeep].
+func (s *Store) DedupKeys(ctx context.Context, since impart.Millis, limit int) ([]store.DedupKey, error) {
+	if err := s.indexTimes(ctx); err != nil {
+		return nil, err
+	}
+	var keys []store.DedupKey
+	err := s.read(ctx, func(c session) error {
+		keys = keys[:0]
+		return c.query("SELECT user_id, cmid, created_at FROM msg_dedup WHERE recalled = 0 AND created_at >= ? ORDER BY created_at LIMIT ?", func(r row) error {
+			keys = append(keys, store.DedupKey{User: impart.UserID(r.str(0)), CMID: impart.CMID(r.str(1)), At: impart.Millis(r.num(2))})
+			return nil
+		}, since, limit)
+	})
+	return keys, err
+}
+
+// byTime is the index by which dedup rows of a time are found, and byCMID the one by
+// which events decide where those rows were cleaned away.
+var (
+	byTime = index{"msg_dedup_by_time", "ON msg_dedup (created_at) WHERE recalled = 0"}
+	byCMID = index{"events_by_cmid", "ON events (conv_id, sender, cmid) WHERE cmid <> ''"}
+)
+
+// indexKeys makes the indexes that cleaning needs, unless they are there.
+func (s *Store) indexKeys(ctx context.Context) error { return s.indexAll(ctx, byTime, byCMID) }
+
+// indexTimes makes the index of times. It is looked for only once.
+func (s *Store) indexTimes(ctx context.Context) error {
+	if s.timesIndexed.Load() {
+		return nil
+	}
+	err := s.indexAll(ctx, byTime)
+	s.timesIndexed.Store(err == nil)
+	return err
+}
+
+func (s *Store) indexAll(ctx context.Context, indexes ...index) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.reading.Done()
-	return s.engine.index(ctx, []index{
-		{"msg_dedup_by_time", "ON msg_dedup (created_at) WHERE recalled = 0"},
-		{"events_by_cmid", "ON events (conv_id, sender, cmid) WHERE cmid <> ''"},
-	})
+	return s.engine.index(ctx, indexes)
 }
 
 // index is one that is made when it is needed.
