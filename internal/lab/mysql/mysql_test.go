@@ -174,3 +174,23 @@ func TestAServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 		}
 	}
 }
+
+func TestAReplicaHasWhatItsPrimaryHas(t *testing.T) {
+	primary := start(t, Options{Settings: Primary()})
+	must(t, primary.CreateDatabase(t.Context(), "im"))
+	replica, err := primary.Replica(t.Context(), Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, replica.Close()) })
+	must(t, primary.Synchronous(t.Context()))
+	must(t, primary.Exec(t.Context(), "im", "CREATE TABLE kept (n int PRIMARY KEY) ENGINE=InnoDB; INSERT INTO kept VALUES (1)"))
+	must(t, primary.Kill())
+	must(t, replica.Promote(t.Context()))
+	if n := ask[int](t, replica, "im", "SELECT COUNT(*) FROM kept"); n != 1 {
+		t.Errorf("%d rows", n)
+	}
+	pool, err := replica.OpenAs("im")
+	must(t, err)
+	defer pool.Close()
+	_, err = pool.Exec("INSERT INTO kept VALUES (2)")
+	must(t, err)
+}

@@ -125,6 +125,11 @@ func benchSendersOn(b *testing.B, convs, senders int) {
 func benchBatches(b *testing.B, convs int) {
 	r := newPgRig(b, Options{})
 	r.people(b, convs)
+	fourCallers(b, r, convs)
+}
+
+// fourCallers append 256 messages a call.
+func fourCallers(b *testing.B, r *rig, convs int) {
 	b.ResetTimer()
 	var next atomic.Int64
 	var wg sync.WaitGroup
