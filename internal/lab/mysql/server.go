@@ -226,6 +226,17 @@ func (s *Server) Running() bool {
 	return s.running()
 }
 
+// CPU is what the server's process has used of the processors since its last start; 0
+// where that is not known.
+func (s *Server) CPU() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.running() {
+		return 0
+	}
+	return cpuTime(s.cmd.Process.Pid)
+}
+
 // readyEvery is how often a starting server is asked.
 const readyEvery = 20 * time.Millisecond
 

@@ -5,6 +5,7 @@ package mysql
 import (
 	"errors"
 	"syscall"
+	"time"
 )
 
 // Only Linux stops another's process as the lab needs it: elsewhere a server starts
@@ -19,3 +20,5 @@ func unprivileged() (*owner, error) { return nil, nil }
 func attributes(*owner) *syscall.SysProcAttr { return nil }
 
 func send(int, syscall.Signal) error { return errors.ErrUnsupported }
+
+func cpuTime(int) time.Duration { return 0 }

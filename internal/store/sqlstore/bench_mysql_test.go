@@ -70,7 +70,9 @@ func BenchmarkMySQL(b *testing.B) {
 		b.Run(name+"/senders=256", func(b *testing.B) { benchMySenders(b, convs, benchSenders) })
 		b.Run(name+"/batch=256", func(b *testing.B) {
 			r, _ := newMyRig(b, convs)
+			used := benchMySQL.CPU()
 			fourCallers(b, r, convs)
+			b.ReportMetric(float64((benchMySQL.CPU()-used).Microseconds())/float64(b.N), "server-µs/append")
 		})
 		b.Run(name+"/plain=64", func(b *testing.B) { benchMyPlain(b, convs, 64) })
 		b.Run(name+"/plain=256", func(b *testing.B) { benchMyPlain(b, convs, benchSenders) })
@@ -81,8 +83,9 @@ func BenchmarkMySQL(b *testing.B) {
 
 func benchMySenders(b *testing.B, convs, senders int) {
 	r, _ := newMyRig(b, convs)
-	before := r.Stats().Commits
+	before, used := r.Stats().Commits, benchMySQL.CPU()
 	closedLoop(b, senders, func(user int) { r.mustAppend(b, []store.Append{r.msg(user, rand.IntN(convs))}) })
+	b.ReportMetric(float64((benchMySQL.CPU()-used).Microseconds())/float64(b.N), "server-µs/append")
 	b.ReportMetric(float64(b.N)/float64(r.Stats().Commits-before), "appends/commit")
 }
 
@@ -92,12 +95,14 @@ func benchMyPlain(b *testing.B, convs, senders int) {
 	r, pool := newMyRig(b, convs)
 	pool.SetMaxOpenConns(pgConns)
 	pool.SetMaxIdleConns(pgConns)
+	used := benchMySQL.CPU()
 	closedLoop(b, senders, func(user int) {
 		a := r.msg(user, rand.IntN(convs))
 		if err := plainMyAppend(context.Background(), pool, &a); err != nil {
 			b.Error(err)
 		}
 	})
+	b.ReportMetric(float64((benchMySQL.CPU()-used).Microseconds())/float64(b.N), "server-µs/append")
 }
 
 func plainMyAppend(ctx context.Context, pool *sql.DB, a *store.Append) error {
