@@ -112,7 +112,7 @@ func suite(t *testing.T, topics []topic, open func(t *testing.T) Subject) {
 // now set otherwise.
 func Topics(t *testing.T, names []string, open func(t *testing.T) Subject) {
 	ran := 0
-	for _, topic := range topics() {
+	for _, topic := range append(topics(), sharedTopics()...) {
 		if slices.Contains(names, topic.name) {
 			topic.run(t, open)
 			ran++

@@ -93,6 +93,9 @@ func (s *Server) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(s.programs.Server, args...)
 	cmd.Dir = s.dir
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin"}
+	if s.cluster != nil {
+		cmd.Env[1] += ":" + s.cluster.dir
+	}
 	cmd.SysProcAttr = attributes(s.runAs)
 	return cmd
 }

@@ -23,6 +23,7 @@ type myConn struct {
 	adopted  int64   // the state of the identity that it was checked against
 	round    int64   // of the pool when it was made
 	packet   int     // the longest packet that the server takes, in bytes, with some room
+	single   bool    // each statement goes by itself
 	broken   bool
 }
 
@@ -166,6 +167,7 @@ const minPacket = 4 << 20
 // connect makes a connection whose session is set as the store needs it.
 func (m *myEngine) connect(ctx context.Context, check func(ctx context.Context, c *myConn, server string, end int64, has history) error) (*myConn, error) {
 	return m.servers.connect(ctx, func(ctx context.Context, c *myConn) error {
+		c.single = m.flavour.single
 		t := &mySession{ctx: ctx, conn: c}
 		t.later(m.flavour.setup)
 		server, end, has, err := m.self(t, "")

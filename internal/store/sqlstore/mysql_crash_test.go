@@ -43,13 +43,19 @@ func TestMySQLConnectionsThatDiedWhileIdle(t *testing.T) {
 // message at a time of each is under way.
 func sendUntil(t *testing.T, w *world, done *atomic.Bool) (wait func() map[impart.CMID]store.Appended, count func() int) {
 	t.Helper()
+	return sendAs(t, w, "k", done)
+}
+
+// sendAs is sendUntil with cmids of one's own.
+func sendAs(t *testing.T, w *world, name string, done *atomic.Bool) (wait func() map[impart.CMID]store.Appended, count func() int) {
+	t.Helper()
 	var mu sync.Mutex
 	answered := map[impart.CMID]store.Appended{}
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for j := 0; !done.Load(); j++ {
-				a := w.msg("ana", "c", impart.CMID(fmt.Sprintf("%d-%d", i, j)), "x")
+				a := w.msg("ana", "c", impart.CMID(fmt.Sprintf("%s-%d-%d", name, i, j)), "x")
 				out := w.Append(context.Background(), []store.Append{a})[0]
 				if out.Err != nil || out.Dup || out.MID != a.MID {
 					t.Errorf("cmid %q: %+v", a.CMID, out)

@@ -48,6 +48,9 @@ func TestMySQLPromotion(t *testing.T) {
 	during := make(chan store.Appended, 1)
 	waiting := w.msg("ana", "c", "0", "hi")
 	go func() { during <- w.Append(ctx, []store.Append{waiting})[0] }()
+	if halt, err := w.Look(ctx); err == nil || halt != nil || w.Halted() != nil {
+		t.Errorf("a replica that is none but a replica is taken for a change: %+v, %v", halt, err)
+	}
 	if err := replica.Promote(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +79,7 @@ func TestMySQLPromotion(t *testing.T) {
 	if err := primary.Resume(); err != nil {
 		t.Fatal(err)
 	}
+	w.engine.(*myEngine).servers.last.Store(0) // it is asked first
 	if still, err := w.Look(ctx); err != nil || still == nil || still.Now != halt.Now {
 		t.Errorf("with the old primary back it finds %+v, %v", still, err)
 	}

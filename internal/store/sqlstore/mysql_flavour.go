@@ -21,6 +21,11 @@ type myFlavour struct {
 	// gates says that transactions can be seen through the rows that they hold, and
 	// passed over: not where a lock is the business of one server of several.
 	gates bool
+	// single says that a transaction may be ended by another server's between any two
+	// of its statements, which only the next packet is told: of a packet with several,
+	// those that are left would be done and committed one by one, and the COMMIT at its
+	// end would be answered with success.
+	single bool
 }
 
 // What a session is set to everywhere. The strict mode keeps a value that does not fit
@@ -57,6 +62,7 @@ func flavourOf(s session) (*myFlavour, error) {
 		f.place, f.readOnly = fmt.Sprintf(mariaStatus, "WSREP_LAST_COMMITTED"), "@@read_only"
 		// A transaction that begins waits for all that was committed on any server.
 		f.setup += ", idle_transaction_timeout = 10, wsrep_sync_wait = 1"
+		f.single = true
 	case strings.Contains(said, "MariaDB"):
 		f.kind, f.name = "MariaDB", "CONCAT('mariadb-', @@server_id, '/0')"
 		f.place, f.readOnly = fmt.Sprintf(mariaStatus, "INNODB_LSN_CURRENT"), "@@read_only"

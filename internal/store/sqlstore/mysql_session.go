@@ -143,7 +143,7 @@ func (t *mySession) prefetch(asks []ask) error {
 }
 
 // send sends statements, after those that were put off, and takes their answers: one
-// round trip, or more where they are longer than a packet may be. The first error ends
+// round trip, or more where they are longer than a packet may be, or have to go alone. The first error ends
 // it: the server does none of those after it.
 func (t *mySession) send(statements ...*myStatement) error {
 	if len(t.queued) > 0 {
@@ -151,7 +151,7 @@ func (t *mySession) send(statements ...*myStatement) error {
 	}
 	for len(statements) > 0 {
 		n, size := 0, 0
-		for n < len(statements) && (n == 0 || size+len(statements[n].text) < t.conn.packet) {
+		for n < len(statements) && (n == 0 || !t.conn.single && size+len(statements[n].text) < t.conn.packet) {
 			size += len(statements[n].text) + 2
 			n++
 		}

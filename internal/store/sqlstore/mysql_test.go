@@ -61,6 +61,8 @@ func needMySQL(t testing.TB) {
 type myPlace struct {
 	server *mysql.Server
 	name   string
+
+	cluster *mysql.Cluster // of which server is a member; nil: it is alone
 }
 
 func newMyPlace(t testing.TB, clauses ...string) myPlace {
@@ -74,7 +76,7 @@ func newMyPlace(t testing.TB, clauses ...string) myPlace {
 
 func newMyPlaceOn(t testing.TB, server *mysql.Server, clauses ...string) myPlace {
 	t.Helper()
-	p := myPlace{server, fmt.Sprintf("story_%d", stories.Add(1))}
+	p := myPlace{server: server, name: fmt.Sprintf("story_%d", stories.Add(1))}
 	if err := server.CreateDatabase(context.Background(), p.name, clauses...); err != nil {
 		t.Fatal(err)
 	}
@@ -93,25 +95,46 @@ func (p myPlace) exec(t testing.TB, sql string) {
 	}
 }
 
-func (p myPlace) dsn() string { return p.server.DSN(p.name) }
+func (p myPlace) dsn() string { return p.dsnFrom(0) }
+
+// dsnFrom is a DSN that leads to member i of the cluster first.
+func (p myPlace) dsnFrom(i int) string {
+	var hosts []string
+	for j := range p.members() {
+		hosts = append(hosts, p.members()[(i+j)%len(p.members())].Addr())
+	}
+	return p.server.DSNAt(strings.Join(hosts, ","), p.name)
+}
+
+// members are all the servers of the place.
+func (p myPlace) members() []*mysql.Server {
+	if p.cluster == nil {
+		return []*mysql.Server{p.server}
+	}
+	return p.cluster.Members()
+}
 
 // terminate ends all sessions in the database.
-func (p myPlace) terminate(t testing.TB) int {
+func (p myPlace) terminate(t testing.TB) (ended int) {
 	t.Helper()
-	n, err := p.server.Terminate(context.Background(), p.name)
-	if err != nil {
-		t.Fatal(err)
+	for _, server := range p.members() {
+		n, err := server.Terminate(context.Background(), p.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended += n
 	}
-	return n
+	return ended
 }
 
 // empty makes the tables as they are in a new database.
 func (p myPlace) empty(t testing.TB) {
 	t.Helper()
+	var all strings.Builder
 	for _, table := range []string{"users", "devices", "conversations", "members", "events", "msg_dedup", "device_cursors", "read_cursors"} {
-		p.exec(t, "DELETE FROM "+table)
+		all.WriteString("DELETE FROM " + table + "; ")
 	}
-	p.exec(t, "UPDATE meta SET epoch = 1, judged = 0, cleaned = 0")
+	p.exec(t, all.String()+"UPDATE meta SET epoch = 1, judged = 0, cleaned = 0")
 }
 
 // mySubject is a store in a place of its own, as the suite wants to handle it.
@@ -130,11 +153,14 @@ func newMySubject(t *testing.T, p myPlace, opts Options) *mySubject {
 	return s
 }
 
-func (s *mySubject) open(t *testing.T) *Store {
+func (s *mySubject) open(t *testing.T) *Store { return s.openFrom(t, 0) }
+
+// openFrom opens the store of a node that is at member i of the cluster.
+func (s *mySubject) openFrom(t *testing.T, i int) *Store {
 	t.Helper()
 	opts := s.opts
 	opts.around = new(around)
-	opened, err := open(t.Context(), s.dsn(), opts)
+	opened, err := open(t.Context(), s.dsnFrom(i), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +204,7 @@ func (s *mySubject) subject() conformance.Subject {
 			s.exec(t, fmt.Sprintf("UPDATE meta SET incarnation = 'other-%d/0', judged = judged - 1", s.replaced))
 			s.terminate(t)
 		},
-		Second: func(t *testing.T) store.Store { return s.open(t) },
+		Second: func(t *testing.T) store.Store { return s.openFrom(t, 1) },
 		OnCommit: func(before, after func() error) {
 			set(&s.now.opts.around.before, before)
 			set(&s.now.opts.around.after, after)
