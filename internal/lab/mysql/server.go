@@ -338,7 +338,7 @@ func (s *Server) Pause() error {
 		return fmt.Errorf("pausing MariaDB: %w", err)
 	}
 	s.paused = true
-	return nil
+	return awaitStopped(s.cmd.Process.Pid)
 }
 
 // Resume lets a paused server go on (SIGCONT); one that runs is left alone.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -56,12 +57,7 @@ func send(pid int, sig syscall.Signal) error { return syscall.Kill(pid, sig) }
 // hundredths of a second.
 func cpuTime(pid int) time.Duration {
 	const user, last = 11, 13 // utime and stime, from the state letter on
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// "12 (a name) T 1 …"; the name may hold anything, brackets too.
-	fields := bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+	fields := stat(fmt.Sprintf("/proc/%d/stat", pid))
 	if len(fields) < last {
 		return 0
 	}
@@ -72,4 +68,40 @@ func cpuTime(pid int) time.Duration {
 		}
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// stat are the words that the system has on a process or a thread, from its state
+// letter on; none of one that has ended.
+func stat(name string) [][]byte {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil
+	}
+	// "12 (a name) T 1 …"; the name may hold anything, brackets too.
+	return bytes.Fields(raw[bytes.LastIndexByte(raw, ')')+1:])
+}
+
+// stopWithin bounds the wait for a process to stop.
+const stopWithin = 10 * time.Second
+
+// awaitStopped waits until every thread of a process has stopped.
+func awaitStopped(pid int) error {
+	for late := time.Now().Add(stopWithin); ; time.Sleep(time.Millisecond) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			return fmt.Errorf("pausing MariaDB: its threads cannot be listed: %w", os.ErrProcessDone)
+		}
+		going := 0
+		for _, name := range threads {
+			if fields := stat(name); len(fields) > 0 && fields[0][0] != 'T' {
+				going++
+			}
+		}
+		if going == 0 {
+			return nil
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("%d threads of MariaDB have not stopped within %v", going, stopWithin)
+		}
+	}
 }

@@ -22,3 +22,5 @@ func attributes(*owner) *syscall.SysProcAttr { return nil }
 func send(int, syscall.Signal) error { return errors.ErrUnsupported }
 
 func cpuTime(int) time.Duration { return 0 }
+
+func awaitStopped(int) error { return errors.ErrUnsupported }
