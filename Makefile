@@ -89,6 +89,7 @@ test-go: ## unit and component tests, with the race detector
 	@scripts/find-haproxy.sh >/dev/null
 	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
 	$(GO) test $(TESTFLAGS) ./client
+	IMPART_SHAPE=roles $(GO) test $(TESTFLAGS) ./internal/gateway ./internal/api
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault
 	$(GO) test -tags fault $(TESTFLAGS) -run 'Fault|Planted' ./cmd/impart ./internal/logic ./internal/store/sqlstore
 	$(GO) test -tags fault -timeout 6m $(TESTFLAGS) ./internal/lab/campaign/simulate
@@ -109,9 +110,10 @@ test-nodes: ## every story of the black box on PostgreSQL, those of the shared s
 	@scripts/find-pgbouncer.sh >/dev/null
 	$(NODES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
 
-test-roles: ## the same with gateways and logic nodes apart
+test-roles: ## the same with gateways and logic nodes apart, and the stories of the SDK
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
+	IMPART_SHAPE=roles $(GO) test -count=1 $(TESTFLAGS) ./internal/gateway ./internal/api ./client
 	$(ROLES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out

@@ -55,7 +55,8 @@ var mayImport = map[string][]string{
 	"internal/lab/app":    {".", "client"},
 	"internal/lab":        {".", "wire", "internal/lab/app", "internal/lab/crashfs", "internal/lab/link", "internal/lab/postgres", "internal/lab/process", "internal/lab/probe", "internal/lab/redis", "internal/lab/rows"},
 	"internal/lab/rows":   {"."},
-	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
+	"internal/lab/hop":    {".", "internal/rpc"},
+	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/lab/hop", "internal/logic", "internal/pending", "internal/store/memstore"},
 	"internal/lab/probe":  {".", "wire"},
 	"internal/lab/report": {"internal/lab"},
 	// The campaign judges by itself; its simulation is the server in one process.
@@ -100,9 +101,9 @@ var testsMayImport = map[string][]string{
 	"internal/pending":                {"internal/conformance"},
 	"internal/redis":                  {"internal/conformance", "internal/lab/link", "internal/lab/redis"},
 	"internal/logic":                  {"internal/store/memstore", "internal/store/sqlstore"},
-	"internal/gateway":                {"internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
+	"internal/gateway":                {"internal/lab/hop", "internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
 	"internal/rpc":                    {"internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/memstore"},
-	"internal/api":                    {"internal/bus", "internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
+	"internal/api":                    {"internal/bus", "internal/lab/hop", "internal/logic", "internal/store", "internal/store/memstore", "internal/store/sqlstore"},
 	"internal/bench":                  {"internal/bus", "internal/gateway", "internal/logic", "internal/pending", "internal/store/sqlstore"},
 }
 

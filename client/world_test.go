@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +30,7 @@ func story(t *testing.T, tell func(t *testing.T, w *server)) {
 
 func storyWith(t *testing.T, opts world.Options, tell func(t *testing.T, w *server)) {
 	t.Helper()
+	opts.Apart = os.Getenv("IMPART_SHAPE") == "roles"
 	synctest.Test(t, func(t *testing.T) {
 		inner, err := world.New(opts)
 		must(t, err)

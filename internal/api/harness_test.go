@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/auth"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/lab/hop"
 	"github.com/impart-im/impart/internal/logic"
 	"github.com/impart-im/impart/internal/store/memstore"
 )
@@ -68,8 +70,21 @@ func worldOf(t *testing.T, rules logic.Config, change func(*Config)) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var port hop.Rules = service
+	if os.Getenv("IMPART_SHAPE") == "roles" {
+		h, err := hop.New(service)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { // after what follows, the rules included: a call of theirs then fails, and none is made
+			if err := h.Close(); err != nil {
+				t.Errorf("closing the hop: %v", err)
+			}
+		})
+		port = h
+	}
 	config := Config{
-		Logic: service, Admin: service, Auth: verifier, AdminOpen: true, Version: "test",
+		Logic: port, Admin: port, Auth: verifier, AdminOpen: true, Version: "test",
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {

@@ -115,10 +115,11 @@ func TestAGatewayHearsOfItsReadersConversations(t *testing.T) {
 			var err error
 			w.logic, err = logic.New(logic.Config{Store: shared, Bus: b})
 			must(t, err)
-			w.g, err = New(Config{Logic: w.logic, Bus: b, Pending: pending.NewLocal(), Verify: devToken, Create: true, Shared: true})
+			rules, closers := rulesOf(t, w.logic)
+			w.g, err = New(Config{Logic: rules, Bus: b, Pending: pending.NewLocal(), Verify: devToken, Create: true, Shared: true})
 			must(t, err)
 			nodes[i] = w
-			ends = append(ends, w.g, w.logic)
+			ends = append(append(ends, w.g), closers...)
 		}
 		defer func() {
 			for _, end := range append(ends, wires, shared) {

@@ -31,10 +31,11 @@ func twoNodes(t *testing.T, story func(here, there *world)) {
 			var err error
 			w.logic, err = logic.New(logic.Config{Store: w.reads, Bus: w.bus})
 			must(t, err)
-			w.g, err = New(Config{Logic: w.logic, Bus: w.bus, Pending: pending.NewLocal(), Verify: devToken, Create: true, Shared: true})
+			rules, closers := rulesOf(t, w.logic)
+			w.g, err = New(Config{Logic: rules, Bus: w.bus, Pending: pending.NewLocal(), Verify: devToken, Create: true, Shared: true})
 			must(t, err)
 			nodes[i] = w
-			ends = append(ends, w.g, w.logic)
+			ends = append(append(ends, w.g), closers...)
 		}
 		defer func() {
 			for _, end := range append(ends, wires, shared) {

@@ -86,7 +86,10 @@ func TestNobodyHereCostsNoRead(t *testing.T) {
 		for _, someone := range []bool{false, true} {
 			allowed := int64(0)
 			if someone {
-				allowed = 1             // of who may see it
+				allowed = 1 // of who may see it
+				if apart() {
+					allowed++ // of the epoch, which a logic node reads once a second
+				}
 				w.connect("u-dan", "d") // of another conversation
 			}
 			for i := range 3 {

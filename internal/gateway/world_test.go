@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/lab/hop"
 	"github.com/impart-im/impart/internal/logic"
 	"github.com/impart-im/impart/internal/pending"
 	"github.com/impart-im/impart/internal/store/memstore"
@@ -57,14 +59,15 @@ func inWorld(t *testing.T, set func(*Config), story func(w *world)) {
 		var err error
 		w.logic, err = logic.New(logic.Config{Store: w.store, Bus: w.bus})
 		must(t, err)
-		cfg := Config{Logic: w.logic, Bus: w.bus, Pending: pending.NewLocal(), Verify: devToken, Create: true}
+		rules, ends := rulesOf(t, w.logic)
+		cfg := Config{Logic: rules, Bus: w.bus, Pending: pending.NewLocal(), Verify: devToken, Create: true}
 		if set != nil {
 			set(&cfg)
 		}
 		w.g, err = New(cfg)
 		must(t, err)
 		defer func() { // also when the story ends early
-			for _, closer := range []io.Closer{w.g, w.logic, w.bus, w.store} {
+			for _, closer := range append(append([]io.Closer{w.g}, ends...), w.bus, w.store) {
 				if err := closer.Close(); err != nil {
 					t.Error(err)
 				}
@@ -74,6 +77,20 @@ func inWorld(t *testing.T, set func(*Config), story func(w *world)) {
 		story(w)
 	})
 }
+
+// rulesOf is how a gateway reaches the rules, and what is to be closed afterwards, in
+// order: they themselves, or where IMPART_SHAPE is roles what leads to them over gRPC.
+func rulesOf(t *testing.T, rules *logic.Service) (impart.Logic, []io.Closer) {
+	if !apart() {
+		return rules, []io.Closer{rules}
+	}
+	h, err := hop.New(rules)
+	must(t, err)
+	return h, []io.Closer{h, rules}
+}
+
+// apart reports whether the stories are told over the hop.
+func apart() bool { return os.Getenv("IMPART_SHAPE") == "roles" }
 
 // devToken accepts "dev:USER", or "dev:USER:TTL" with an end.
 func devToken(_ context.Context, token string) (impart.Identity, error) {

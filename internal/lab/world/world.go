@@ -8,6 +8,7 @@ package world
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/gateway"
+	"github.com/impart-im/impart/internal/lab/hop"
 	"github.com/impart-im/impart/internal/logic"
 	"github.com/impart-im/impart/internal/pending"
 	"github.com/impart-im/impart/internal/store/memstore"
@@ -34,6 +36,7 @@ type World struct {
 
 	opts    Options
 	gateway *gateway.Gateway
+	hop     *hop.Hop // nil unless the roles are apart
 	bus     bus.Bus
 	server  *http.Server
 	accept  *pipes
@@ -49,6 +52,7 @@ type Options struct {
 	Gateway func(*gateway.Config) // changes the gateway's settings
 	Logic   func(*logic.Config)
 	Store   memstore.Options
+	Apart   bool // the gateway reaches the rules over gRPC
 	Log     *slog.Logger
 }
 
@@ -68,8 +72,15 @@ func (w *World) start() error {
 	if w.Logic, err = logic.New(rules); err != nil {
 		return err
 	}
+	var port impart.Logic = w.Logic
+	if w.opts.Apart {
+		if w.hop, err = hop.New(w.Logic); err != nil {
+			return err
+		}
+		port = w.hop
+	}
 	edge := gateway.Config{
-		Logic: w.Logic, Bus: w.bus, Pending: pending.NewLocal(), Create: true, MaxRate: -1, Log: w.opts.Log, Verify: devToken,
+		Logic: port, Bus: w.bus, Pending: pending.NewLocal(), Create: true, MaxRate: -1, Log: w.opts.Log, Verify: devToken,
 	}
 	if w.opts.Gateway != nil {
 		w.opts.Gateway(&edge)
@@ -100,12 +111,20 @@ func devToken(_ context.Context, token string) (impart.Identity, error) {
 func (w *World) Crash() {
 	w.Store.Crash()
 	w.stop()
-	dead := []interface{ Close() error }{w.gateway, w.Logic, w.bus, w.Store}
+	dead := w.parts()
 	w.closing.Go(func() {
 		for _, part := range dead {
 			_ = part.Close()
 		}
 	})
+}
+
+// parts are what a server is made of, in the order in which they are closed.
+func (w *World) parts() []io.Closer {
+	if w.hop == nil {
+		return []io.Closer{w.gateway, w.Logic, w.bus, w.Store}
+	}
+	return []io.Closer{w.gateway, w.hop, w.Logic, w.bus, w.Store}
 }
 
 // stop closes the network.
@@ -132,9 +151,12 @@ func (w *World) Shutdown() error {
 	drain, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_ = w.gateway.Drain(drain) // what is left then is cut
-	err := errors.Join(w.gateway.Close(), w.Logic.Close(), w.bus.Close(), w.Store.Close())
+	var errs []error
+	for _, part := range w.parts() {
+		errs = append(errs, part.Close())
+	}
 	w.stop()
-	return err
+	return errors.Join(errs...)
 }
 
 // Close ends everything and waits for it.
