@@ -36,9 +36,13 @@ func TestModelOnPostgresCountsWhatTheDatabaseWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := report.Model.Costs
-	// An event, its dedup row and the head; a cursor.
-	if math.Abs(c.Send.Rows-3) > 0.1 || math.Abs(c.Ack.Rows-1) > 0.1 {
+	// An event, its dedup row and the head, which messages of one conversation share
+	// when they share a transaction; a cursor.
+	if c.Send.Rows < 2 || c.Send.Rows > 3.1 || math.Abs(c.Ack.Rows-1) > 0.1 {
 		t.Errorf("a send writes %.2f rows and an ack %.2f", c.Send.Rows, c.Ack.Rows)
+	}
+	if !c.Apart || c.Mix.Logic <= 0 || c.Mix.Logic >= c.Mix.Server {
+		t.Errorf("the roles' shares are not told apart: %+v", c.Mix)
 	}
 	if c.InStore || c.Send.Database <= 0 || c.Send.Log < float64(c.Body) || c.Disk < float64(c.Body) {
 		t.Errorf("the database's share is not counted: %+v", c)

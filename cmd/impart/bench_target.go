@@ -189,6 +189,7 @@ func (t *targets) startApart(ctx context.Context) (*bench.Target, error) {
 		return append(append(here, '\n'), there...), err
 	}
 	made.Process, made.Database, made.Storage = edge, t.stores.cpu(), t.stores.storage(folder, node)
+	made.Logic, made.LogicMetrics = node, logic
 	return made, nil
 }
 

@@ -30,6 +30,10 @@ type Target struct {
 	Metrics func(ctx context.Context) ([]byte, error)
 	// Process is the server's process where the bench has started it; else nil.
 	Process *Process
+	// Logic is the logic node's process where the roles are apart, and LogicMetrics its
+	// /metrics, which are part of Metrics too; else nil.
+	Logic        *Process
+	LogicMetrics func(ctx context.Context) ([]byte, error)
 	// Database is what the processes of a private database have used of the
 	// processors so far; nil where the store is in the server's process, or elsewhere.
 	Database func() time.Duration

@@ -18,6 +18,7 @@ const (
 	ownCPU     = "bench: this process, seconds"
 	storeCPU   = "bench: the database, seconds"
 	machineCPU = "bench: the machine, seconds"
+	logicCPU   = "bench: the logic node, seconds" // part of the server's
 )
 
 // counters reads the server's metrics; nil where it does not show them.
@@ -34,6 +35,14 @@ func (e *Env) counters(ctx context.Context, t *Target) counters {
 	c[ownCPU] = cpuTime().Seconds()
 	if t.Process != nil {
 		c[machineCPU] = busyTime().Seconds()
+	}
+	if t.LogicMetrics != nil {
+		text, err := t.LogicMetrics(context.WithoutCancel(ctx))
+		if err != nil {
+			e.Report.note("the logic node's metrics cannot be read: " + err.Error())
+			return nil
+		}
+		c[logicCPU] = parseCounters(text)["process_cpu_seconds_total"]
 	}
 	if t.Database != nil {
 		c[storeCPU] = t.Database().Seconds()

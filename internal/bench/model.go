@@ -9,7 +9,8 @@ import (
 // Cost is what one operation takes. Times are of one core of the machine that it
 // was measured on.
 type Cost struct {
-	Server       float64 `json:"server_us"`    // µs in the server's process
+	Server       float64 `json:"server_us"`    // µs in the server's process, or in those of its roles
+	Logic        float64 `json:"logic_us"`     // µs of them in the logic node; 0 where the roles were not apart
 	Database     float64 `json:"database_us"`  // µs in the database's processes; 0 where the store is in the server
 	Transactions float64 `json:"transactions"` // that wrote
 	Rows         float64 `json:"rows"`         // inserted, updated or deleted; 0: not known
@@ -21,6 +22,7 @@ type Cost struct {
 type Costs struct {
 	Store   string `json:"store"`    // what the database was
 	InStore bool   `json:"in_store"` // the store is in the server's process, so that Server holds its share too
+	Apart   bool   `json:"apart"`    // a gateway and a logic node were processes of their own
 	Body    int    `json:"body_bytes"`
 	// Multiple of the baseline at which it was measured: what needs more is extrapolated.
 	Multiple float64 `json:"measured_at_multiple"`
@@ -62,7 +64,7 @@ type Assumptions struct {
 	Memory      float64   `json:"memory_bytes"`      // of a gateway, for connections; 4 GiB
 	Connections float64   `json:"connections"`       // that a gateway may have; 50,000
 	Spare       float64   `json:"spare"`             // nodes of each kind that may be missing; 1. Less than 0: none
-	Hop         float64   `json:"hop"`               // share of the throughput that gRPC between the roles takes; 0.3. Less than 0: none
+	Hop         float64   `json:"hop"`               // share of the throughput that gRPC between the roles takes, where they were not measured apart; 0.3. Less than 0: none
 	DBCores     float64   `json:"database_cores"`    // of one database server; 16
 	DBLog       float64   `json:"database_log_rate"` // bytes a second that its disk takes; 200 MB
 	Retention   float64   `json:"retention_days"`    // 30, as seed 000 plans
@@ -135,7 +137,9 @@ const (
 	day         = 86_400
 )
 
-// need computes one multiple. The load is seed 000's, whatever the run had.
+// need computes one multiple from what a message of the mix costs, with all that
+// comes of it: operations measured alone share transactions with fewer, so that their
+// sum is not the mix. They tell only whose work it is.
 func (m *Model) need(multiple float64) Need {
 	c, a := &m.Costs, &m.Assumed
 	n := Need{
@@ -143,34 +147,46 @@ func (m *Model) need(multiple float64) Need {
 		Acks: baselinePushes * multiple * acksPerPush, Redelivered: baselinePushes * multiple * baselineLoss,
 		Devices: a.Devices * multiple, Extrapolated: multiple > c.Multiple,
 	}
-	hop := 1 / (1 - a.Hop)
-	edge := n.Pushes*c.Push.Server + (n.Messages+n.Acks)*c.Frame.Server
-	n.GatewayCores = edge * hop / 1e6
-	n.Gateways, n.GatewaysBy = most(map[string]float64{
-		"cores":       n.GatewayCores / (a.Cores * a.Use),
-		"connections": n.Devices / a.Connections,
-		"memory":      n.Devices * c.Connection / a.Memory,
-	})
-	n.Fetches = n.Messages * reading(float64(n.Gateways))
+	n.Gateways = 1
+	// How often events are read depends on the number of gateways, and that on how
+	// often they read: a few rounds are enough for it to stay.
+	for range 8 {
+		n.Fetches = n.Messages * reading(float64(n.Gateways))
+		m.shares(&n)
+		n.Gateways, n.GatewaysBy = most(map[string]float64{
+			"cores":       n.GatewayCores / (a.Cores * a.Use),
+			"connections": n.Devices / a.Connections,
+			"memory":      n.Devices * c.Connection / a.Memory,
+		})
+	}
 	n.Gateways += int(a.Spare)
-	rules := n.Messages*beyond(c.Send.Server, c.Frame.Server) + n.Acks*beyond(c.Ack.Server, c.Frame.Server) +
-		(n.Fetches-n.Messages)*beyond(c.Fetch.Server, c.Frame.Server)
-	n.LogicCores = rules * hop / 1e6
 	n.Logic, _ = most(map[string]float64{"cores": n.LogicCores / (a.Cores * a.Use)})
 	n.Logic += int(a.Spare)
-	sum := func(of func(Cost) float64) float64 {
-		return n.Messages*of(c.Send) + n.Acks*of(c.Ack) + n.Pushes*of(c.Push)
-	}
-	n.Transactions = sum(func(c Cost) float64 { return c.Transactions })
-	n.Rows = sum(func(c Cost) float64 { return c.Rows })
-	n.Log = sum(func(c Cost) float64 { return c.Log })
+	n.Transactions, n.Rows, n.Log = n.Messages*c.Mix.Transactions, n.Messages*c.Mix.Rows, n.Messages*c.Mix.Log
 	n.Disk = n.Messages * day * a.Retention * c.Disk
 	if c.InStore {
 		return n
 	}
-	n.DBCores = (sum(func(c Cost) float64 { return c.Database }) + (n.Fetches-n.Messages)*c.Fetch.Database) / 1e6
+	n.DBCores = (n.Messages*c.Mix.Database + (n.Fetches-n.Messages)*c.Fetch.Database) / 1e6
 	n.Primaries, n.PrimariesBy = most(map[string]float64{"cores": n.DBCores / (a.DBCores * a.Use), "log": n.Log / a.DBLog})
 	return n
+}
+
+// shares are the cores of the two roles.
+func (m *Model) shares(n *Need) {
+	c := &m.Costs
+	more := n.Fetches - n.Messages // the first read of an event is part of the mix
+	if c.Apart {
+		edge := func(c Cost) float64 { return beyond(c.Server, c.Logic) }
+		n.GatewayCores = (n.Messages*edge(c.Mix) + more*beyond(edge(c.Fetch), c.Frame.Server)) / 1e6
+		n.LogicCores = (n.Messages*c.Mix.Logic + more*c.Fetch.Logic) / 1e6
+		return
+	}
+	hop := 1 / (1 - m.Assumed.Hop)
+	whole := n.Messages * c.Mix.Server
+	rules := min(n.Messages*beyond(c.Send.Server, c.Frame.Server)+n.Acks*beyond(c.Ack.Server, c.Frame.Server), whole)
+	n.GatewayCores = (whole - rules) * hop / 1e6
+	n.LogicCores = (rules + more*beyond(c.Fetch.Server, c.Frame.Server)) * hop / 1e6
 }
 
 // beyond is what is left of a cost without a part of it.

@@ -21,6 +21,7 @@ type ModelLoad struct {
 	Body     int           // bytes of a message; 150
 	Duration time.Duration // of each window; 5 s
 	Senders  int           // in the windows of one kind of operation, with as many conversations; 64
+	Together bool          // in one process, also where a gateway and a logic node can be measured apart
 	Assumed  Assumptions
 }
 
@@ -73,6 +74,14 @@ type costing struct {
 	costs Costs
 }
 
+// start starts a server: the roles apart where they can share a store.
+func (m *costing) start(ctx context.Context) (*Target, error) {
+	if m.StartApart != nil && !m.load.Together {
+		return m.StartApart(ctx)
+	}
+	return m.Start(ctx, false)
+}
+
 // spent is what a server and its database have used while something was done.
 type spent struct {
 	counters
@@ -110,7 +119,7 @@ func (after spent) cost(before spent, n float64) Cost {
 	}
 	d := after.since(before.counters)
 	return Cost{
-		Server: 1e6 * d["process_cpu_seconds_total"] / n, Database: 1e6 * d[storeCPU] / n,
+		Server: 1e6 * d["process_cpu_seconds_total"] / n, Logic: 1e6 * d[logicCPU] / n, Database: 1e6 * d[storeCPU] / n,
 		Transactions: d["im_store_commits_total"] / n,
 		Rows:         (after.storage.Rows - before.storage.Rows) / n,
 		Log:          (after.storage.Log - before.storage.Log) / n, Count: int64(n),
@@ -120,11 +129,11 @@ func (after spent) cost(before spent, n float64) Cost {
 // alone measures one kind of operation after the other: frames that only the edge
 // sees, sends to nobody, acks, and reads of one event.
 func (m *costing) alone(ctx context.Context) error {
-	t, err := m.Start(ctx, false)
+	t, err := m.start(ctx)
 	if err != nil {
 		return err
 	}
-	m.costs.InStore = t.Database == nil
+	m.costs.InStore, m.costs.Apart = t.Database == nil, t.Logic != nil
 	c, err := m.newCrowd(ctx, t, m.load.Senders, m.load.Senders, m.load.Body)
 	if err != nil {
 		return err
@@ -216,10 +225,13 @@ func (l *ledger) least() int64 {
 
 // end ends a server of our own, so that it takes no part in what is measured next.
 func (t *Target) end() error {
-	if t.Process == nil {
-		return nil
+	var errs []error
+	for _, p := range []*Process{t.Process, t.Logic} {
+		if p != nil {
+			errs = append(errs, p.Stop())
+		}
 	}
-	return t.Process.Stop()
+	return errors.Join(errs...)
 }
 
 // acknowledge acks up to seq.
@@ -298,7 +310,7 @@ func together(n int, do func(i int) error) error {
 
 // mixed measures the baseline's mix, and from it what a push costs.
 func (m *costing) mixed(ctx context.Context) error {
-	t, err := m.Start(ctx, false)
+	t, err := m.start(ctx)
 	if err != nil {
 		return err
 	}
@@ -353,7 +365,7 @@ func (c *Costs) mix(after, before spent, messages float64, t tally) {
 		return beyond(of(c.Mix), of(c.Send)+c.AcksPer*of(c.Ack)) / c.PushesPer
 	}
 	c.Push = Cost{
-		Server: rest(func(c Cost) float64 { return c.Server }), Database: rest(func(c Cost) float64 { return c.Database }),
+		Server: rest(func(c Cost) float64 { return c.Server }), Logic: rest(func(c Cost) float64 { return c.Logic }), Database: rest(func(c Cost) float64 { return c.Database }),
 		Transactions: rest(func(c Cost) float64 { return c.Transactions }), Rows: rest(func(c Cost) float64 { return c.Rows }),
 		Log: rest(func(c Cost) float64 { return c.Log }), Count: t.frames,
 	}

@@ -12,7 +12,7 @@ func (p *printer) model(m *Model) {
 	p.line("")
 	p.line("what one operation costs, as measured at %s × the baseline (µs of a core; %s)", number(c.Multiple), c.Store)
 	p.table(func(t io.Writer) {
-		fmt.Fprintln(t, "  operation\tserver\tdatabase\ttransactions\trows\tlogged bytes\tof so many")
+		fmt.Fprintln(t, "  operation\tserver\tof it logic\tdatabase\ttransactions\trows\tlogged bytes\tof so many")
 		for _, row := range []struct {
 			name string
 			cost Cost
@@ -21,9 +21,12 @@ func (p *printer) model(m *Model) {
 			{"a push, with its share of what was lost", c.Push}, {"a message of the mix, all in all", c.Mix},
 		} {
 			x := row.cost
-			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%d\n", row.name, number(x.Server), known(x.Database), known(x.Transactions), known(x.Rows), known(x.Log), x.Count)
+			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", row.name, number(x.Server), known(x.Logic), known(x.Database), known(x.Transactions), known(x.Rows), known(x.Log), x.Count)
 		}
 	})
+	if c.Push.Count > 0 && c.Push.Server == 0 {
+		p.line("  (sends and acks shared transactions with more in the mix than alone, and were cheaper there: what is left for a push cannot be told)")
+	}
 	p.line("  a message of the mix had %s pushes and %s acks; %s sends shared a transaction", number(c.PushesPer), number(c.AcksPer), number(c.BatchedSends))
 	p.line("  a connected device %s of memory; a stored message %s of disk", bytesOf(c.Connection), bytesOf(c.Disk))
 	p.line("")
@@ -47,7 +50,7 @@ func (m *Model) assumptions() []string {
 			number(baselineSends), number(baselinePushes), number(1/acksPerPush), number(100*baselineLoss), number(a.Devices)),
 		fmt.Sprintf("a gateway and a logic node have %s cores like this machine's, used to %s %%; a gateway has %s of memory for at most %s connections; %s of each kind may be missing",
 			number(a.Cores), number(100*a.Use), bytesOf(a.Memory), number(a.Connections), number(a.Spare)),
-		fmt.Sprintf("gRPC between the roles takes %s %% of the throughput; a gateway does the pushes and the frames, a logic node the rest of a send and of an ack", number(100*a.Hop)),
+		m.roles(),
 		"the members of a conversation are spread over all gateways, and each gateway that has one of them reads the event from a logic node, at the full cost of a read alone: what batches and caches save there is not counted",
 		"costs are linear: a send costs as much in a larger log, and among more nodes; a busier server shares its transactions among more, so that it needs fewer than this",
 	}
@@ -56,6 +59,14 @@ func (m *Model) assumptions() []string {
 	}
 	return append(lines, fmt.Sprintf("a database server has %s cores, used to %s %%, and logs at most %s a second; writes can be shared among several of them, which takes an engine that does so; replicas and what they cost are not counted",
 		number(a.DBCores), number(100*a.Use), bytesOf(a.DBLog)))
+}
+
+// roles says how the work of the two roles was told apart.
+func (m *Model) roles() string {
+	if m.Costs.Apart {
+		return "a gateway and a logic node were measured apart, one of each, on the machine of the load and of the database; more of them are taken to share the work evenly"
+	}
+	return fmt.Sprintf("both roles were measured in one process: gRPC between them is taken to cost %s %% of the throughput; a gateway does the pushes and the frames, a logic node the rest of a send and of an ack", number(100*m.Assumed.Hop))
 }
 
 // needs writes one column a multiple.
