@@ -101,10 +101,13 @@ var passing = []string{"57P01", "57P02", "57P03", "53300", "08000", "08001", "08
 
 // notUp reports whether an error is one that passes when a database has come up: it
 // cannot be reached, it starts or recovers, it has no room for one more session, or
-// it is still a standby.
+// it is still a standby, or it waits for one.
 func notUp(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
+	}
+	if errors.Is(err, errStandby) {
+		return true
 	}
 	switch state := sqlState(err); {
 	case slices.Contains(passing, state):
@@ -130,6 +133,8 @@ func databaseError(setting, address string, err error) error {
 	hosts := databaseHosts(address)
 	said := flat(err)
 	switch state := sqlState(err); {
+	case errors.Is(err, errStandby):
+		return fmt.Errorf("%s: %s", setting, said)
 	case state == "28P01" || state == "28000":
 		return fmt.Errorf("%s: %s does not let the role in: check the role, its password and pg_hba.conf (%s)", setting, hosts, said)
 	case state == "3D000":

@@ -19,7 +19,7 @@ func databaseFindings(ctx context.Context, c *config) []finding {
 	found, err := sqlstore.Inspect(ctx, c.Store)
 	empty := errors.Is(err, os.ErrNotExist) && found.Release != ""
 	if err != nil && !empty {
-		return []finding{{Check: "store", Verdict: fail, Found: databaseError("IM_STORE (--store)", c.Store, err).Error(), Advice: "a server would not start"}}
+		return []finding{{Check: "store", Verdict: fail, Found: databaseError("IM_STORE (--store)", c.Store, err).Error(), Advice: startAdvice(err)}}
 	}
 	findings := []finding{
 		{Check: "store", Verdict: good, Found: shown + ", " + engineName(c.Store) + found.Release},
@@ -31,9 +31,18 @@ func databaseFindings(ctx context.Context, c *config) []finding {
 		findings = append(findings, schemaFinding(found.Schema, found.Known), finding{Check: "epoch", Verdict: good, Found: fmt.Sprint(found.Epoch)})
 	}
 	findings = append(findings, settingFindings(vouched(found.Settings, c.Replication))...)
-	findings = append(findings, failoverFinding(found.Settings, c.Replication))
-	findings = append(findings, offsetFinding(found.Asked.Sub(time.UnixMilli(int64(found.Now)))))
-	return append(findings, busFinding(ctx, c))
+	findings = append(findings, standbyFindings(&found.Standby)...)
+	standbys := found.Connected
+	if onMySQL(c.Store) {
+		standbys = -1
+	}
+	findings = append(findings, failoverFinding(found.Settings, c.Replication, standbys))
+	findings = append(findings, offsetFinding(&found.Vitals))
+	wakes := busFinding(ctx, c)
+	if wakes.Verdict == fail && stuck(&found.Standby) {
+		wakes.Found, wakes.Advice = "wake-ups wait behind the commits that wait for a standby", "see standbys"
+	}
+	return append(findings, wakes)
 }
 
 // engineName is what goes before the release of a server.
@@ -59,8 +68,21 @@ func wayFinding(address string) finding {
 	}
 }
 
+// startAdvice says what a server would make of a database that does not open.
+func startAdvice(err error) string {
+	if notUp(err) {
+		return fmt.Sprintf("a server that is started now would wait for it, %.0f s at most", awaitDatabase.Seconds())
+	}
+	return "a server would not start"
+}
+
 // offsetFinding judges how far this machine's clock is ahead of the database's.
-func offsetFinding(ahead time.Duration) finding {
+func offsetFinding(v *store.Vitals) finding {
+	ahead, told := clockOffset(v)
+	if !told {
+		return finding{Check: "clock of the store", Verdict: warn, Found: fmt.Sprintf("not known: the database took %d ms to answer", v.Took.Milliseconds()),
+			Advice: "look again when the database, the network or this machine is less busy"}
+	}
 	f := finding{Check: "clock of the store", Verdict: good, Found: fmt.Sprintf("this machine's is %+d ms from it", ahead.Milliseconds())}
 	if ahead.Abs() > maxClockOffset {
 		f.Verdict = warn
@@ -97,7 +119,7 @@ func busFinding(ctx context.Context, c *config) finding {
 		if c.ListenStore == "" {
 			setting = "IM_STORE (--store), for LISTEN"
 		}
-		return finding{Check: "bus", Verdict: fail, Found: databaseError(setting, c.listenStore(), err).Error(), Advice: "a server would not start"}
+		return finding{Check: "bus", Verdict: fail, Found: databaseError(setting, c.listenStore(), err).Error(), Advice: startAdvice(err)}
 	}
 	if err := errors.Join(opened.Health(), opened.Close()); err != nil {
 		return finding{Check: "bus", Verdict: warn, Found: flat(err), Advice: "messages of other nodes come with the next sweep"}

@@ -31,6 +31,9 @@ func (p *parts) historyCheck(ctx context.Context) api.Check {
 			c.Detail += fmt.Sprintf("; %d acknowledged messages of this node are gone: the log names them, and clients send them again", h.Lost)
 		}
 	}
+	if standby := p.standby.Load(); c.State == api.Fail && stuck(standby) {
+		c.Detail += "; the judgement itself cannot be written: " + waitsFor(standby) + "; " + endTheWait(standby)
+	}
 	return c
 }
 
@@ -44,7 +47,8 @@ func lastJudgement(last *impart.JudgementInfo) string {
 }
 
 // failoverFinding says what a failover of the database will mean.
-func failoverFinding(settings []store.Setting, replication string) finding {
+// standbys is how many follow the server, or less than 0 where that is not known.
+func failoverFinding(settings []store.Setting, replication string, standbys int) finding {
 	f := finding{Check: "failover", Verdict: good}
 	waits := false
 	for i := range settings {
@@ -61,7 +65,11 @@ func failoverFinding(settings []store.Setting, replication string) finding {
 	case waits:
 		f.Found = "raises the epoch: every device compares its messages and syncs again"
 		f.Advice = "if a commit waits for every standby that may be promoted, set IM_REPLICATION=sync"
+	case standbys == 0:
+		f.Found = "no standby follows the database; a backup that is put back needs a new epoch (impart admin epoch raise)"
 	default:
+		f.Verdict = warn
+		f.Advice = "set up synchronous replication, and IM_REPLICATION=sync, where that is too much to ask of the clients"
 		f.Found = "raises the epoch, and may lose messages that were answered with sent; clients send them again"
 	}
 	return f

@@ -50,6 +50,7 @@ type parts struct {
 	replication string
 	settings    atomic.Pointer[[]store.Setting] // what durability rests on, as last read
 	offset      atomic.Int64                    // of this machine's clock from the store's, in ms
+	standby     atomic.Pointer[store.Standby]   // what commits wait for, as last read; nil if that is not known
 	draining    atomic.Bool
 	metrics     *prometheus.Registry // all of this process
 	closers     []func() error       // in the order of making; closed from the end
@@ -196,7 +197,7 @@ func (p *parts) openBus(ctx context.Context, c *config, log *slog.Logger, regist
 	err := awaiting(ctx, log, cfg.DSN, func(ctx context.Context) error {
 		opened, err := pgbus.Open(ctx, cfg)
 		if err != nil {
-			return err
+			return p.orStandby(ctx, err)
 		}
 		p.bus = opened
 		p.closers = append(p.closers, opened.Close)
@@ -325,6 +326,9 @@ func (p *parts) busCheck() api.Check {
 	c := check("bus", p.bus.Health(), "wake-ups between the nodes do not flow: messages of other nodes come with the next sweep; the log says why")
 	if c.State == api.Fail {
 		c.State = api.Warn
+		if stuck(p.standby.Load()) {
+			c.Detail = "wake-ups wait for the commits that wait for a standby, see store"
+		}
 	}
 	return c
 }
@@ -358,7 +362,9 @@ func (p *parts) clockCheck() api.Check {
 // read, and the next write that succeeds ends the warning.
 func (p *parts) storeCheck(ctx context.Context) api.Check {
 	c := check("store", p.store.Ping(ctx), "does not answer")
-	if c.State == api.OK && p.store.Stats().Failing {
+	if standby := p.standby.Load(); c.State == api.OK && stuck(standby) {
+		c.State, c.Detail = api.Warn, "nothing can be stored: "+waitsFor(standby)+"; "+endTheWait(standby)
+	} else if c.State == api.OK && p.store.Stats().Failing {
 		c.State, c.Detail = api.Warn, "the last write failed and was refused as UNAVAILABLE: the log says why; is the disk full?"
 	}
 	return c

@@ -32,6 +32,8 @@ var alerts = []group{
 			"a failover has lost messages that {{ $labels.instance }} had answered with sent"},
 		{"ImpartUnsafeDurability", `max by (instance) (im_store_unsafe_settings) > 0`, "1m", page,
 			"the database of {{ $labels.instance }} is set so that a sent message can be lost"},
+		{"ImpartStandbyMissing", `max(im_store_waiting_for_standby) > 0`, "30s", page,
+			"nothing can be stored: commits wait for a synchronous standby that does not answer"},
 		{"ImpartCommitSlow", `max by (instance) (im_store_slowest_commit_seconds) > 0.5`, "5m", ticket,
 			"commits of {{ $labels.instance }} take longer than half a second"},
 		{"ImpartCommitQueue", `max by (instance) (im_store_queue) > 1000`, "2m", page,

@@ -59,6 +59,7 @@ var rows = []row{
 		{"Slowest commit of late", "s", one("im_store_slowest_commit_seconds"+of, "{{instance}}")},
 		{"Items that wait for a commit", "short", one("im_store_queue"+of, "{{instance}}")},
 		{"Halted, and unsafe settings", "short", []query{{"im_store_halted" + of, "{{instance}} halted"}, {"im_store_unsafe_settings" + of, "{{instance}} unsafe settings"}}},
+		{"Commits that wait for a standby", "short", one("im_store_waiting_for_standby"+of, "{{instance}}")},
 		{"Clock ahead of the database's", "s", one("im_store_clock_offset_seconds"+of, "{{instance}}")},
 	}},
 	{"Between the nodes", []panel{

@@ -319,6 +319,9 @@ type Upkeep interface {
 	DedupKeys(ctx context.Context, since impart.Millis, limit int) ([]DedupKey, error)
 	// Settings are the settings on which D1 and D6 rest, as the database reports them.
 	Settings(ctx context.Context) ([]Setting, error)
+	// Vitals are the server's clock and what commits wait for. It only reads, and
+	// answers also while every commit waits and while the store is halted.
+	Vitals(ctx context.Context) (Vitals, error)
 	// Ping writes nothing and answers when the store can read.
 	Ping(ctx context.Context) error
 	// Stats counts what was done since the store was opened.
@@ -348,6 +351,28 @@ type Setting struct {
 	Want  string
 	Safe  bool
 	Why   string // what breaks otherwise
+}
+
+// Vitals is how a database's server is.
+type Vitals struct {
+	// Now is what the server's clock showed when this machine's showed Asked, to within
+	// half of Took, which the question took. All are zero where there is no such clock.
+	Now   impart.Millis
+	Asked time.Time
+	Took  time.Duration
+	Standby
+}
+
+// Standby is what commits wait for besides the database's own server.
+type Standby struct {
+	Names string // of the standbys, or the kind of the replication; "" if no commit waits
+	// Connected is how many standbys follow the server, those included that no commit
+	// waits for.
+	Connected int
+	// Waiting is how many of this role's sessions have waited for a standby for more
+	// than a second, and Longest how long the first of them has.
+	Waiting int
+	Longest time.Duration
 }
 
 // Stats counts a store's work since it was opened.

@@ -102,6 +102,11 @@ func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
 	}}, nil
 }
 
+// Vitals implements [store.Upkeep]: the clock is this machine's, and nobody follows.
+func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
+	return store.Vitals{}, errors.Join(ctx.Err(), s.closed())
+}
+
 // Ping implements [store.Upkeep].
 func (s *Store) Ping(ctx context.Context) error { return s.read(ctx, func(*state) {}) }
 

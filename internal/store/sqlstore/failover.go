@@ -16,6 +16,8 @@ type failover interface {
 	look(ctx context.Context) (*store.Halt, error)
 	missing(ctx context.Context, halt *store.Halt, promises []store.Promise) ([]store.Promise, error)
 	judge(ctx context.Context, halt *store.Halt, given store.Verdict, rule store.Rule) (store.Judgement, error)
+	// vitals is [store.Upkeep.Vitals].
+	vitals(ctx context.Context) (store.Vitals, error)
 	// settingsApart are the settings while the store is halted.
 	settingsApart(ctx context.Context) ([]store.Setting, error)
 }
@@ -31,6 +33,7 @@ func (alone) beat(context.Context, store.Node) (store.Beat, error) {
 func (alone) leave(context.Context, store.Node) error                { return nil }
 func (alone) halted() *store.Halt                                    { return nil }
 func (alone) look(context.Context) (*store.Halt, error)              { return nil, nil }
+func (alone) vitals(context.Context) (store.Vitals, error)           { return store.Vitals{}, nil }
 func (alone) settingsApart(context.Context) ([]store.Setting, error) { return nil, errAlone }
 
 func (alone) missing(context.Context, *store.Halt, []store.Promise) ([]store.Promise, error) {

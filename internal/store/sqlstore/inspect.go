@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"modernc.org/sqlite"
 
@@ -24,13 +23,12 @@ type Inspection struct {
 	Known    int64 // newest version that this binary knows
 	Epoch    impart.Epoch
 	Settings []store.Setting // as a server of this binary would have them
-	// Of a database server: its release, and its clock at a time of ours. "" and 0 of a file.
+	// Of a database server: its release, its clock, and what commits wait for. "" and 0 of a file.
 	Release string
 	// Database names the database and its schema among all there are, whatever address
 	// leads to it.
 	Database string
-	Now      impart.Millis
-	Asked    time.Time
+	store.Vitals
 }
 
 // Inspect looks at the store that dsn names, also while a server has it open. It

@@ -3,9 +3,6 @@ package sqlstore
 import (
 	"context"
 	"os"
-	"time"
-
-	"github.com/impart-im/impart"
 )
 
 // inspectMySQL is Inspect for a database.
@@ -32,16 +29,17 @@ func inspectMySQL(ctx context.Context, dsn string) (found Inspection, err error)
 	t := &mySession{ctx: ctx, conn: c}
 	found.Release = m.flavour.String()
 	there := false
-	asked := time.Now()
-	err = t.query("SELECT "+myClock+", CONCAT("+m.flavour.name+", '/', DATABASE()),"+
+	err = t.query("SELECT CONCAT("+m.flavour.name+", '/', DATABASE()),"+
 		" EXISTS (SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = 'goose_db_version')", func(r row) error {
-		found.Now, found.Database, there = impart.Millis(r.num(0)), r.str(1), r.num(2) != 0
+		found.Database, there = r.str(0), r.num(1) != 0
 		return nil
 	})
 	if err != nil {
 		return found, told(err)
 	}
-	found.Asked = asked.Add(time.Since(asked) / 2)
+	if found.Vitals, err = myVitals(t, m.flavour); err != nil {
+		return found, told(err)
+	}
 	if found.Settings, err = mySettings(t, m.flavour); err != nil {
 		return found, told(err)
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
 )
 
 // inspectWithin bounds a look at a database.
@@ -40,24 +41,28 @@ func inspectPostgres(ctx context.Context, dsn string) (found Inspection, err err
 	}
 	c := &pgSession{ctx: ctx, conn: conn.PgConn(), link: &pgLink{}}
 	var there, mayCreate bool
-	asked := time.Now()
-	err = c.query(`SELECT current_setting('server_version'), (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+	err = c.query(`SELECT current_setting('server_version'),
 		to_regclass('goose_db_version') IS NOT NULL, coalesce(has_schema_privilege(current_schema(), 'CREATE'), false),
 		(SELECT system_identifier::text FROM pg_control_system()) || '/' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '/' || coalesce(current_schema(), '')`, func(r row) error {
-		found.Release, found.Now = r.str(0), impart.Millis(r.num(1))
-		there, mayCreate, found.Database = r.num(2) != 0, r.num(3) != 0, r.str(4)
+		found.Release = r.str(0)
+		there, mayCreate, found.Database = r.num(1) != 0, r.num(2) != 0, r.str(3)
 		return nil
 	})
 	if err != nil {
 		return found, err
 	}
-	found.Asked = asked.Add(time.Since(asked) / 2)
+	if found.Vitals, err = pgVitals(c); err != nil {
+		return found, err
+	}
 	// As a server does to its sessions.
 	if _, err = c.exec("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') NOT IN ('on', 'remote_apply')"); err != nil {
 		return found, err
 	}
 	if found.Settings, err = pgSettings(c); err != nil {
 		return found, err
+	}
+	if found.Names != "" && found.Waiting == 0 {
+		tryCommit(ctx, conn, &found.Standby)
 	}
 	switch {
 	case !there && !mayCreate:
@@ -75,6 +80,26 @@ func inspectPostgres(ctx context.Context, dsn string) (found Inspection, err err
 	meta, err := readMeta(c)
 	found.Epoch = meta.epoch
 	return found, err
+}
+
+// commitWithin is how long a commit is waited for that is there to see whether one
+// comes back.
+const commitWithin = 2 * time.Second
+
+// tryCommit commits a record in the log that no table knows of, and notes whether that
+// had to wait for a standby in vain. A server without a vital standby looks sound
+// otherwise: only who commits something finds out.
+func tryCommit(ctx context.Context, conn *pgx.Conn, s *store.Standby) {
+	var given atomic.Bool
+	timer := time.AfterFunc(commitWithin, func() {
+		given.Store(true)
+		_ = conn.PgConn().CancelRequest(ctx) // which ends the wait, not the commit
+	})
+	defer timer.Stop()
+	_, err := conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'impart', 'doctor')")
+	if err == nil && given.Load() {
+		s.Waiting, s.Longest = 1, commitWithin
+	}
 }
 
 // schemaOf is the schema that tables are made in.

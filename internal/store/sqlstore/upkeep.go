@@ -204,6 +204,15 @@ func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
 	return out, nil
 }
 
+// Vitals implements [store.Upkeep].
+func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
+	if err := s.enter(); err != nil {
+		return store.Vitals{}, err
+	}
+	defer s.reading.Done()
+	return s.engine.vitals(ctx)
+}
+
 // Ping implements [store.Upkeep].
 func (s *Store) Ping(ctx context.Context) error {
 	return s.read(ctx, func(c session) error {
