@@ -18,7 +18,7 @@ var myLanes = pgLanes
 const (
 	myCommitted = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 	myBegin     = "START TRANSACTION"
-	mySnapshot  = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\nSTART TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+	mySnapshot  = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;\nSTART TRANSACTION WITH CONSISTENT SNAPSHOT"
 )
 
 var myStatements = statements{
@@ -135,10 +135,10 @@ func (m *myEngine) readOnce(ctx context.Context, look func(c session) error) err
 	}
 	return m.readers.with(ctx, func(c *myConn) error {
 		t := &mySession{ctx: ctx, conn: c}
-		t.later(mySnapshot)
+		t.later(m.flavour.snapshot)
 		m.s.reads.Add(1)
 		if h := m.s.opts.look; h != nil {
-			if err := h(mySnapshot, nil); err != nil {
+			if err := h(m.flavour.snapshot, nil); err != nil {
 				return err
 			}
 		}

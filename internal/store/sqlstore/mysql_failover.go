@@ -77,7 +77,7 @@ func (m *myEngine) halted() *store.Halt { return m.identity.halted() }
 func (m *myEngine) look(ctx context.Context) (halt *store.Halt, err error) {
 	m.leaveAside()
 	was := m.identity.before()
-	err = m.apart(ctx, mySnapshot, "", func(_ *mySession, server string, end int64, has history) error {
+	err = m.apart(ctx, "", "", func(_ *mySession, server string, end int64, has history) error {
 		var err error
 		halt, err = m.identity.look(was, server, end, has)
 		return err
@@ -112,8 +112,8 @@ func (m *myEngine) leaveAside() {
 	m.aside.close()
 }
 
-// apart runs do in a transaction on the connection aside. do is told what the server
-// is.
+// apart runs do in a transaction on the connection aside, one that reads unless begin
+// says otherwise. do is told what the server is.
 func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *mySession, server string, end int64, has history) error) (err error) {
 	m.aside.mu.Lock()
 	defer m.aside.mu.Unlock()
@@ -130,6 +130,9 @@ func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *myS
 			m.aside.conn = nil
 			return fmt.Errorf("no connection to the database: %w", err)
 		}
+	}
+	if begin == "" {
+		begin = m.flavour.snapshot
 	}
 	t := &mySession{ctx: ctx, conn: m.aside.conn}
 	t.later(begin)
@@ -148,7 +151,7 @@ func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *myS
 
 // settingsApart are the settings while the store is halted.
 func (m *myEngine) settingsApart(ctx context.Context) (out []store.Setting, err error) {
-	err = m.apart(ctx, mySnapshot, "", func(t *mySession, _ string, _ int64, _ history) error {
+	err = m.apart(ctx, "", "", func(t *mySession, _ string, _ int64, _ history) error {
 		out, err = mySettings(t, m.flavour)
 		return err
 	})
@@ -157,7 +160,7 @@ func (m *myEngine) settingsApart(ctx context.Context) (out []store.Setting, err 
 
 // missing implements [engine].
 func (m *myEngine) missing(ctx context.Context, halt *store.Halt, promises []store.Promise) (out []store.Promise, err error) {
-	err = m.apart(ctx, mySnapshot, "", func(t *mySession, server string, _ int64, _ history) error {
+	err = m.apart(ctx, "", "", func(t *mySession, server string, _ int64, _ history) error {
 		if server != halt.Now.Incarnation {
 			return another(server, halt)
 		}

@@ -18,6 +18,7 @@ type myFlavour struct {
 	// backup that is put back; 0 where there is none.
 	place    string
 	readOnly string // whether the server takes no writes
+	snapshot string // begins a transaction that reads one state
 	// gates says that transactions can be seen through the rows that they hold, and
 	// passed over: not where a lock is the business of one server of several.
 	gates bool
@@ -49,11 +50,12 @@ func flavourOf(s session) (*myFlavour, error) {
 		return nil, err
 	}
 	version := set["version"]
-	f := &myFlavour{version: version, setup: mySetup, place: "0", readOnly: "0"}
+	f := &myFlavour{version: version, setup: mySetup, place: "0", readOnly: "0", snapshot: mySnapshot + ", READ ONLY"}
 	said := version + " " + set["version_comment"]
 	switch {
 	case strings.Contains(said, "TiDB"):
-		f.kind, f.name = "TiDB", "'tidb/0'"
+		// It takes READ ONLY for a mistake unless it is told to let it pass.
+		f.kind, f.name, f.snapshot = "TiDB", "'tidb/0'", mySnapshot
 	case strings.Contains(said, "Vitess"):
 		f.kind, f.name = "Vitess", "'vitess/0'"
 	case strings.Contains(said, "MariaDB") && set["wsrep_on"] == "ON":

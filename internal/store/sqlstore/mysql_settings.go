@@ -23,7 +23,8 @@ func readMySettings(s session) (myValues, error) {
 	}
 	err := s.query(`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'innodb_flush_method',
 		'log_bin', 'sync_binlog', 'binlog_format', 'read_only', 'wsrep_on',
-		'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout')`, keep)
+		'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout',
+		'aurora_version')`, keep)
 	if err == nil {
 		err = s.query("SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'Innodb_redo_log_enabled')", keep)
 	}
@@ -53,8 +54,12 @@ func (v myValues) replicated(f *myFlavour) bool {
 		n, err := strconv.Atoi(v["wsrep_cluster_size"])
 		return err == nil && n > 1 && v.on("wsrep_on")
 	}
-	return v.semiSync()
+	return v.aurora() || v.semiSync()
 }
+
+// aurora reports whether pages and commits are the business of a storage of their own,
+// which has several copies of each before it answers.
+func (v myValues) aurora() bool { return v["aurora_version"] != "" }
 
 // replication is the name under which the settings say whether another server has what
 // was answered.
@@ -74,7 +79,7 @@ func mySettings(s session, f *myFlavour) ([]store.Setting, error) {
 	}
 	const lost = "a power cut could take messages that were answered with sent"
 	add("innodb_flush_log_at_trx_commit", "1", v["innodb_flush_log_at_trx_commit"] == "1", lost)
-	add("innodb_doublewrite", "ON", v.on("innodb_doublewrite") || v["innodb_doublewrite"] == "DETECT_AND_RECOVER",
+	add("innodb_doublewrite", "ON", v.aurora() || v.on("innodb_doublewrite") || v["innodb_doublewrite"] == "DETECT_AND_RECOVER",
 		"a power cut in the middle of a write could tear pages of the database")
 	method := strings.ToLower(v["innodb_flush_method"])
 	add("innodb_flush_method", "O_DIRECT or fsync", method != "nosync" && method != "littlesync", lost)
@@ -83,10 +88,21 @@ func mySettings(s session, f *myFlavour) ([]store.Setting, error) {
 		add("binlog_format", "ROW or MIXED", v["binlog_format"] != "STATEMENT", "the server refuses the store's transactions, which are READ COMMITTED")
 	}
 	add("innodb_redo_log_enabled", "ON", v.on("innodb_redo_log_enabled"), "a crash could take the database")
+	if f.kind == "Vitess" {
+		if err := s.query("SELECT @@transaction_mode", func(r row) error { v["transaction_mode"] = r.str(0); return nil }); err != nil {
+			return nil, err
+		}
+		mode := strings.ToUpper(v["transaction_mode"])
+		add("transaction_mode", "TWOPC, or SINGLE where there is one shard", mode == "TWOPC" || mode == "SINGLE",
+			"a crash could keep the key of a message in one shard and lose the message in another: its resend would be answered as stored")
+	}
 	add("read_only", "OFF", !v.on("read_only"), "a replica takes no writes")
 	how := "none"
 	if v.replicated(f) {
 		how = "semi-synchronous"
+		if v.aurora() {
+			how = "Aurora's storage"
+		}
 		if f.kind == "Galera" {
 			how = "Galera, " + v["wsrep_cluster_size"] + " servers"
 		}
