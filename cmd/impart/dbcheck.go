@@ -136,7 +136,7 @@ func sameDatabase(ctx context.Context, c *config) error {
 	var names [2]string
 	for i, address := range []string{c.Store, c.ListenStore} {
 		found, err := sqlstore.Inspect(ctx, address)
-		if err != nil && (found.Database == "" || !errors.Is(err, os.ErrNotExist)) {
+		if err != nil && found.Database == "" { // what else is wrong there shows when it is used
 			return err
 		}
 		names[i] = found.Database

@@ -157,11 +157,17 @@ func (l *listener) run(ctx context.Context) error {
 	}
 }
 
-// ping sends a notification to itself, and asks how full the database's queue is.
+// ping asks whether the server is still the store's, sends a notification to itself,
+// and asks how full the database's queue is.
 func (l *listener) ping(ctx context.Context) error {
 	payload, _ := bus.AppendPayload(nil, l.b.cfg.Origin)
 	ctx, cancel := context.WithTimeoutCause(ctx, l.b.patience(), errSilent)
 	defer cancel()
+	if l.b.cfg.Vouch != nil {
+		if err := l.b.cfg.Vouch(ctx, l.conn.PgConn()); err != nil {
+			return orCause(ctx, err)
+		}
+	}
 	var backlog float64
 	l.owed = true
 	err := l.conn.QueryRow(ctx, "SELECT pg_notification_queue_usage(), pg_notify("+bus.NotifyChannel+", $1)", string(payload)).Scan(&backlog, nil)

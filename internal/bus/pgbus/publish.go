@@ -186,6 +186,12 @@ func (s *speaker) try(ctx context.Context, payloads []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(s.b.patience(), 3*time.Second))
 	defer cancel()
+	if s.b.cfg.Vouch != nil {
+		if err := s.b.cfg.Vouch(ctx, s.conn.PgConn()); err != nil {
+			s.hangUp()
+			return err
+		}
+	}
 	_, err := s.conn.Exec(ctx, "SELECT pg_notify("+bus.NotifyChannel+", payload) FROM unnest($1::text[]) AS payload", payloads)
 	if err != nil && !isQueueFull(err) {
 		s.hangUp()

@@ -16,6 +16,7 @@ type history struct {
 	incarnation string
 	judged      int64 // rises with each incarnation that is accepted
 	epoch       impart.Epoch
+	store       string // drawn when the store was made; "" where databases have none
 }
 
 // identity is what a store knows of the database that others could replace behind
@@ -23,7 +24,8 @@ type history struct {
 // written to one that is another than was accepted (D18).
 //
 // An incarnation is named "system/timeline" after what the server says of itself
-// (the timeline is 0 where servers have none), with the number of the judgement after it where a backup was put back that kept
+// (the timeline is 0 where servers have none; after it may stand the place of the
+// store in the server), with the number of the judgement after it where a backup was put back that kept
 // both. What was accepted stands in the row of meta, with that number, which rises:
 // a node that finds a higher one there learns that another node has judged.
 type identity struct {
@@ -46,6 +48,7 @@ func physical(incarnation string) string {
 // timelineOf takes a server's name apart.
 func timelineOf(server string) (system string, timeline int64) {
 	system, line, _ := strings.Cut(server, "/")
+	line, _, _ = strings.Cut(line, ".")
 	timeline, _ = strconv.ParseInt(line, 16, 64)
 	return system, timeline
 }
@@ -146,6 +149,9 @@ func (d *identity) older(server string, row history) error {
 // newer one. Where a server's name tells nothing, it is an older one if another was
 // accepted since it was itself, or was met since and waits for its judgement.
 func (d *identity) outdated(server string, row history) error {
+	if row.store != d.has.store {
+		return impart.Errorf(impart.Unavailable, "the database holds another store than this process began with: nothing is read or written until that one is back, or the process starts anew")
+	}
 	system, timeline := timelineOf(server)
 	switch own, _ := timelineOf(d.has.incarnation); {
 	case system == own && timeline < d.newest:
@@ -196,6 +202,24 @@ func (d *identity) acknowledged(was accepted, place int64, epoch impart.Epoch) {
 	if was.adopted == d.adopted {
 		d.durable, d.has.epoch = max(d.durable, place), max(d.has.epoch, epoch)
 	}
+}
+
+// vouch is nil for the server that is the accepted one, or that waits for its judgement,
+// whoever asks it on whatever connection.
+func (d *identity) vouch(server string, row history) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.outdated(server, row); err != nil {
+		return err
+	}
+	at := physical(d.has.incarnation)
+	if d.halt != nil {
+		at = d.halt.Now.Incarnation
+	}
+	if server != at {
+		return impart.Errorf(impart.Unavailable, "the server is %s, and the store is at %s", server, at)
+	}
+	return nil
 }
 
 // current reports whether a connection was checked against what is accepted now.

@@ -11,7 +11,7 @@ import (
 // commit acknowledged after place 1000, in epoch 3.
 func known() *identity {
 	d := &identity{}
-	d.open(history{"7/00000002", 5, 3})
+	d.open(history{incarnation: "7/00000002", judged: 5, epoch: 3})
 	d.acknowledged(d.before(), 1000, 3)
 	return d
 }
@@ -25,17 +25,17 @@ func TestWhatAStoreMakesOfAServer(t *testing.T) {
 		judged, behind bool
 		refused        bool // without a halt
 	}{
-		"the accepted one":                                {server: "7/00000002", end: 1000, row: history{"7/00000002", 5, 3}},
-		"the accepted one, in a raised epoch":             {server: "7/00000002", end: 2000, row: history{"7/00000002", 5, 4}},
-		"a promoted standby":                              {server: "7/00000003", end: 1000, row: history{"7/00000002", 5, 3}, halts: true},
-		"a promoted standby that lacks a commit":          {server: "7/00000003", end: 999, row: history{"7/00000002", 5, 3}, halts: true, behind: true},
-		"a promoted standby that another node has judged": {server: "7/00000003", end: 5000, row: history{"7/00000003", 6, 3}, halts: true, judged: true},
-		"another system":                                  {server: "8/00000001", end: 5000, row: history{"7/00000002", 5, 3}, halts: true},
-		"a backup on the same timeline":                   {server: "7/00000002", end: 10, row: history{"7/00000002", 5, 3}, halts: true, behind: true},
-		"a backup of an older epoch":                      {server: "7/00000002", end: 5000, row: history{"7/00000002", 5, 2}, halts: true, behind: true},
-		"a backup from before the last judgement":         {server: "7/00000002", end: 5000, row: history{"7/00000001", 4, 3}, halts: true},
-		"a backup that another node has judged":           {server: "7/00000002", end: 5000, row: history{"7/00000002/9", 9, 4}, halts: true, judged: true},
-		"the old primary":                                 {server: "7/00000001", end: 9000, row: history{"7/00000001", 4, 3}, refused: true},
+		"the accepted one":                                {server: "7/00000002", end: 1000, row: history{incarnation: "7/00000002", judged: 5, epoch: 3}},
+		"the accepted one, in a raised epoch":             {server: "7/00000002", end: 2000, row: history{incarnation: "7/00000002", judged: 5, epoch: 4}},
+		"a promoted standby":                              {server: "7/00000003", end: 1000, row: history{incarnation: "7/00000002", judged: 5, epoch: 3}, halts: true},
+		"a promoted standby that lacks a commit":          {server: "7/00000003", end: 999, row: history{incarnation: "7/00000002", judged: 5, epoch: 3}, halts: true, behind: true},
+		"a promoted standby that another node has judged": {server: "7/00000003", end: 5000, row: history{incarnation: "7/00000003", judged: 6, epoch: 3}, halts: true, judged: true},
+		"another system":                                  {server: "8/00000001", end: 5000, row: history{incarnation: "7/00000002", judged: 5, epoch: 3}, halts: true},
+		"a backup on the same timeline":                   {server: "7/00000002", end: 10, row: history{incarnation: "7/00000002", judged: 5, epoch: 3}, halts: true, behind: true},
+		"a backup of an older epoch":                      {server: "7/00000002", end: 5000, row: history{incarnation: "7/00000002", judged: 5, epoch: 2}, halts: true, behind: true},
+		"a backup from before the last judgement":         {server: "7/00000002", end: 5000, row: history{incarnation: "7/00000001", judged: 4, epoch: 3}, halts: true},
+		"a backup that another node has judged":           {server: "7/00000002", end: 5000, row: history{incarnation: "7/00000002/9", judged: 9, epoch: 4}, halts: true, judged: true},
+		"the old primary":                                 {server: "7/00000001", end: 9000, row: history{incarnation: "7/00000001", judged: 4, epoch: 3}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := known()
@@ -51,7 +51,7 @@ func TestWhatAStoreMakesOfAServer(t *testing.T) {
 				t.Errorf("judged %v, behind %v", halt.Judged, halt.Behind)
 			}
 			if c.halts {
-				if _, err := d.meet(d.before(), "7/00000002", 5000, history{"7/00000002", 5, 3}); err == nil {
+				if _, err := d.meet(d.before(), "7/00000002", 5000, history{incarnation: "7/00000002", judged: 5, epoch: 3}); err == nil {
 					t.Error("a halt is forgotten when the accepted history is met again")
 				}
 			}
@@ -61,8 +61,8 @@ func TestWhatAStoreMakesOfAServer(t *testing.T) {
 
 func TestAHaltEndsWithALookAtWhatWasAccepted(t *testing.T) {
 	d := known()
-	accepted := history{"7/00000002", 5, 3}
-	if _, err := d.meet(d.before(), "8/00000001", 5000, history{"8/00000001", 1, 1}); err == nil {
+	accepted := history{incarnation: "7/00000002", judged: 5, epoch: 3}
+	if _, err := d.meet(d.before(), "8/00000001", 5000, history{incarnation: "8/00000001", judged: 1, epoch: 1}); err == nil {
 		t.Fatal("a foreign database is accepted")
 	}
 	if halt, err := d.look(d.before(), "7/00000002", 5000, accepted); halt != nil || err != nil || d.halted() != nil {
@@ -79,7 +79,7 @@ func TestAHaltEndsWithALookAtWhatWasAccepted(t *testing.T) {
 
 func TestWhatWasBehindStaysSoWhileItsLogGrows(t *testing.T) {
 	d := known()
-	row := history{"7/00000002", 5, 3}
+	row := history{incarnation: "7/00000002", judged: 5, epoch: 3}
 	_, _ = d.meet(d.before(), "7/00000003", 900, row)
 	halt, err := d.look(d.before(), "7/00000003", 1100, row)
 	if err != nil || !halt.Behind {
@@ -90,16 +90,16 @@ func TestWhatWasBehindStaysSoWhileItsLogGrows(t *testing.T) {
 func TestAnAnswerFromBeforeAJudgementSaysNothing(t *testing.T) {
 	d := known()
 	was := d.before()
-	d.adopt(history{"7/00000003", 6, 4})
-	if _, err := d.meet(was, "7/00000003", 5000, history{"7/00000002", 5, 3}); !errors.Is(err, errAgain) || d.halted() != nil {
+	d.adopt(history{incarnation: "7/00000003", judged: 6, epoch: 4})
+	if _, err := d.meet(was, "7/00000003", 5000, history{incarnation: "7/00000002", judged: 5, epoch: 3}); !errors.Is(err, errAgain) || d.halted() != nil {
 		t.Errorf("an older answer was taken for %+v, %v", d.halted(), err)
 	}
-	if _, err := d.meet(was, "7/00000003", 10, history{"7/00000003", 6, 4}); err != nil {
+	if _, err := d.meet(was, "7/00000003", 10, history{incarnation: "7/00000003", judged: 6, epoch: 4}); err != nil {
 		t.Errorf("what was adopted meanwhile: %v", err)
 	}
 	// A commit that began before it tells nothing of the new log.
 	d.acknowledged(was, 1<<40, 99)
-	if _, err := d.meet(d.before(), "7/00000003", 10, history{"7/00000003", 6, 4}); err != nil {
+	if _, err := d.meet(d.before(), "7/00000003", 10, history{incarnation: "7/00000003", judged: 6, epoch: 4}); err != nil {
 		t.Errorf("a place of the old log counts in the new one: %v", err)
 	}
 }

@@ -153,13 +153,15 @@ func linkOf(conn *pgx.Conn) *pgLink {
 	return link
 }
 
-// serverName is an incarnation as the server gives it.
-const serverName = "(SELECT system_identifier::text FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
+// serverName is an incarnation as the server gives it: its system and timeline, and
+// where in it the store stands, which tells a copy from what it was made of.
+const serverName = "(SELECT system_identifier::text FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)" +
+	" || '.' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' || 'meta'::regclass::oid::text"
 
 // selectSelf is what a server says of itself. Of a session it raises
 // synchronous_commit to what the promise of a commit needs.
 const selectSelf = `SELECT ` + serverName + `,
-	(pg_current_wal_insert_lsn() - '0/0')::bigint, epoch, incarnation, judged,
+	(pg_current_wal_insert_lsn() - '0/0')::bigint, epoch, incarnation, judged, store,
 	CASE WHEN $1::bigint = 0 AND current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', false) END
 	FROM meta`
 
@@ -193,7 +195,7 @@ func (p *pgEngine) self(t *pgSession, query string) (server string, end int64, h
 	}
 	err = t.query(query, func(r row) error {
 		server, end = r.str(0), r.num(1)
-		has = history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4)}
+		has = history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4), store: r.str(5)}
 		return nil
 	}, pooled)
 	return server, end, has, err
@@ -274,7 +276,7 @@ func (p *pgEngine) expectSame(t *pgSession) func() error {
 	was := p.identity.before()
 	var met error
 	t.queued = append(t.queued, pgQuery(selectSelf, func(r row) error {
-		has := history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4)}
+		has := history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4), store: r.str(5)}
 		met = p.identity.still(was, r.str(0), r.num(1), has)
 		return nil
 	}, int64(1)))

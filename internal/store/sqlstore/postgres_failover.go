@@ -146,6 +146,26 @@ func (p *pgEngine) forAside() *pgconn.Config {
 	return cfg
 }
 
+// Vouch is nil for a connection of somebody else's, as of the bus, to the database that
+// the store is at: the accepted one, and no other store beside it. UNAVAILABLE.
+func (s *Store) Vouch(ctx context.Context, conn *pgconn.PgConn) error {
+	p, is := s.engine.(*pgEngine)
+	if !is {
+		return nil
+	}
+	var server string
+	var has history
+	t := &pgSession{ctx: ctx, conn: conn, link: &pgLink{}}
+	err := t.query("SELECT "+serverName+", epoch, incarnation, judged, store FROM meta", func(r row) error {
+		server, has = r.str(0), history{epoch: impart.Epoch(r.num(1)), incarnation: r.str(2), judged: r.num(3), store: r.str(4)}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("the store is not there: %w", err)
+	}
+	return p.identity.vouch(server, has)
+}
+
 // leaveAside ends the connection aside.
 func (p *pgEngine) leaveAside() {
 	p.aside.mu.Lock()

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -195,4 +196,73 @@ func TestPostgresForgetsMembersWithTheirHistory(t *testing.T) {
 	if err := say("2"); impart.CodeOf(err) != impart.NotMember {
 		t.Errorf("who has left in the history that counts got %v", err)
 	}
+}
+
+// A copy of the database that takes its name, as after a restore beside it, is another
+// history, whatever its rows say.
+func TestPostgresACopyUnderTheSameNameIsNoticed(t *testing.T) {
+	needPostgres(t)
+	t.Parallel()
+	ctx := t.Context()
+	server, err := postgres.Start(ctx, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	if err := server.CreateDatabase(ctx, "im"); err != nil {
+		t.Fatal(err)
+	}
+	w := openPgWorld(t, server.DSN("im"), Options{})
+	w.group("c", "ana")
+	w.sends(w.msg("ana", "c", "before", "x"))
+	for _, sql := range []string{
+		"ALTER DATABASE im ALLOW_CONNECTIONS false",
+		"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'im'",
+		"CREATE DATABASE copy TEMPLATE im OWNER " + postgres.Role,
+		"ALTER DATABASE im RENAME TO gone", "ALTER DATABASE copy RENAME TO im",
+	} {
+		if err := server.Exec(ctx, "postgres", sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	if got := w.Append(ctx, []store.Append{w.msg("ana", "c", "after", "x")})[0]; impart.CodeOf(got.Err) != impart.Unavailable {
+		t.Errorf("a message after the exchange got %+v", got)
+	}
+	halt := awaitHalt(t, w.Store)
+	if halt.Judged {
+		t.Errorf("halted by %+v", halt)
+	}
+	judged, err := w.Judge(ctx, halt, store.Verdict{Node: store.Node{ID: "n"}}, func(store.Bench) store.Ruling { return store.Raise })
+	if err != nil || !judged.Raised {
+		t.Errorf("judged: %+v, %v", judged, err)
+	}
+	w.sends(w.msg("ana", "c", "then", "x"))
+}
+
+// Another store under the same address is nobody's history: nothing is read or written
+// there, and nothing is judged.
+func TestPostgresAnotherStoreIsNeverGoneOnWith(t *testing.T) {
+	w, p := newPgWorld(t, Options{})
+	w.group("c", "ana")
+	w.sends(w.msg("ana", "c", "before", "x"))
+	other := p.name + "_other"
+	p.exec(t, fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", other, p.name))
+	t.Cleanup(func() { p.exec(t, "DROP SCHEMA "+other+" CASCADE") })
+	beside := openPgWorld(t, p.dsnIn(other), Options{})
+	beside.group("c", "ana")
+	swap := func() {
+		p.exec(t, fmt.Sprintf("ALTER SCHEMA %[1]s RENAME TO %[1]s_tmp; ALTER SCHEMA %[2]s RENAME TO %[1]s; ALTER SCHEMA %[1]s_tmp RENAME TO %[2]s", p.name, other))
+		p.terminate(t)
+	}
+	swap()
+	for range 3 {
+		if got := w.Append(t.Context(), []store.Append{w.msg("ana", "c", "astray", "x")})[0]; impart.CodeOf(got.Err) != impart.Unavailable {
+			t.Errorf("a message to another store got %+v", got)
+		}
+		if halt := w.Halted(); halt != nil {
+			t.Errorf("halted by %+v", halt)
+		}
+	}
+	swap()
+	w.sends(w.msg("ana", "c", "after", "x"))
 }

@@ -81,7 +81,7 @@ const (
 	selectState = stateColumns + " FROM meta"
 	// Behind a pooler the server is asked for each time.
 	selectPooledState = stateColumns + ", " + serverName + " FROM meta"
-	stateColumns      = "SELECT epoch, incarnation, judged, cleaned, (pg_current_wal_insert_lsn() - '0/0')::bigint, " + pgClock
+	stateColumns      = "SELECT epoch, incarnation, judged, cleaned, (pg_current_wal_insert_lsn() - '0/0')::bigint, " + pgClock + ", store"
 	pgClock           = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 )
 
@@ -141,9 +141,9 @@ func (t *pgTxn) askState(ask asker) {
 	}
 	ask(query, func(r row) error {
 		if t.p.pooled {
-			t.link.physical = r.str(6)
+			t.link.physical = r.str(7)
 		}
-		t.row = history{epoch: impart.Epoch(r.num(0)), incarnation: r.str(1), judged: r.num(2)}
+		t.row = history{epoch: impart.Epoch(r.num(0)), incarnation: r.str(1), judged: r.num(2), store: r.str(6)}
 		t.txn.meta = &metaRow{epoch: t.row.epoch, incarnation: t.row.incarnation, cleaned: r.num(3) != 0}
 		t.place, t.txn.now = r.num(4), impart.Millis(r.num(5))
 		return nil

@@ -78,7 +78,7 @@ func (p *pgEngine) found(ctx context.Context, tx *sql.Tx) error {
 		return fmt.Errorf("store: cannot name the database's incarnation: %w", err)
 	}
 	var row history
-	if err := tx.QueryRowContext(ctx, "SELECT epoch, incarnation, judged FROM meta").Scan(&row.epoch, &row.incarnation, &row.judged); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT epoch, incarnation, judged, store FROM meta").Scan(&row.epoch, &row.incarnation, &row.judged, &row.store); err != nil {
 		return fmt.Errorf("store: cannot read its meta row: %w", err)
 	}
 	if err := tx.Commit(); err != nil {
