@@ -18,6 +18,7 @@ func TestModelOnPostgresCountsWhatTheDatabaseWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: needs PostgreSQL")
 	}
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

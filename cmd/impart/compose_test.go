@@ -183,8 +183,8 @@ func TestUnitsStartWhatTheirFilesSay(t *testing.T) {
 
 // TestComposeAsProcesses runs what the compose file describes as processes of this
 // machine: the same roles with the same variables and the same file for the balancer,
-// but for addresses and secrets of databases. Devices are spread over the gateways,
-// and a gateway that is killed takes nothing along.
+// but for addresses and secrets of databases. Devices are spread over the gateways;
+// a gateway and a logic node that are killed, and one that drains, take nothing along.
 func TestComposeAsProcesses(t *testing.T) {
 	t.Parallel()
 	_, dsn, _ := database(t)
@@ -202,11 +202,8 @@ func composeAsProcesses(t *testing.T, envFile, dsn string) {
 	redis := redisServer(t)
 	c := readCompose(t, envFile)
 	here := map[string]string{"IM_STORE": dsn, "IM_REDIS": redis.URL(), "IM_LISTEN": "127.0.0.1:0", "IM_LOGIC_LISTEN": "127.0.0.1:0"}
-	var nodes []string
-	for _, name := range []string{"logic-1", "logic-2"} {
-		nodes = append(nodes, launchRole(t, "logic", c.variables(t, name, here)).hop)
-	}
-	here["IM_LOGIC"] = strings.Join(nodes, ",")
+	nodes := []*serverProcess{launchRole(t, "logic", c.variables(t, "logic-1", here)), launchRole(t, "logic", c.variables(t, "logic-2", here))}
+	here["IM_LOGIC"] = nodes[0].hop + "," + nodes[1].hop
 	gateways := map[string]*serverProcess{}
 	for _, name := range []string{"gateway-1", "gateway-2", "gateway-3"} {
 		gateways[name] = launchRole(t, "gateway", c.variables(t, name, here))
@@ -237,10 +234,21 @@ func composeAsProcesses(t *testing.T, envFile, dsn string) {
 		t.Error(err)
 	}
 	group.say(t, 1, "still here?")
+	if err := nodes[0].end(syscall.SIGKILL, -1); err != nil {
+		t.Error(err)
+	}
 	group.say(t, 2, "yes")
-	group.heard(t, "hi", "still here?", "yes")
-	for _, name := range []string{"gateway-2", "gateway-3"} {
-		if err := gateways[name].end(syscall.SIGTERM, 0); err != nil {
+	// An upgrade takes its leave: the last gateway has them all.
+	if err := gateways["gateway-2"].end(syscall.SIGTERM, 0); err != nil {
+		t.Error(err)
+	}
+	group.say(t, 0, "and now?")
+	group.heard(t, "hi", "still here?", "yes", "and now?")
+	eventually(t, "all devices at the last gateway", func() bool {
+		return strings.Contains(get(t, gateways["gateway-3"].url+"/metrics"), "im_connections 3\n")
+	})
+	for _, p := range []*serverProcess{gateways["gateway-3"], nodes[1]} {
+		if err := p.end(syscall.SIGTERM, 0); err != nil {
 			t.Error(err)
 		}
 	}
