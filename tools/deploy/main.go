@@ -1,7 +1,7 @@
 // Command deploy checks the files in deploy/ the way the programs that read them do:
 // the chart with Helm's own engine and linter and with the types of Kubernetes, the
-// compose file with the compose specification's loader, and the expressions of alert
-// rules and dashboard with Prometheus' parser.
+// Dockerfile with BuildKit's parser, the compose file with the compose specification's
+// loader, and the expressions of alert rules and dashboard with Prometheus' parser.
 //
 //	go run . -C ROOT
 package main
@@ -32,6 +32,7 @@ func main() {
 		check func() (told string, err error)
 	}{
 		{"chart", func() (string, error) { return checkChart(chart, filepath.Join(*root, "docs", "operations.md")) }},
+		{"image", func() (string, error) { return checkImage(*root) }},
 		{"compose file", func() (string, error) { return checkCompose(filepath.Join(*root, "deploy", "compose")) }},
 		{"alert rules and dashboard", func() (string, error) { return checkWatching(filepath.Join(*root, "deploy")) }},
 	} {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 )
@@ -68,7 +67,7 @@ func (s series) check(expr string) error {
 		}
 		labelled = append(labelled, m.Labels...)
 		for _, matcher := range v.LabelMatchers {
-			if matcher.Name != labels.MetricName && !slices.Contains(given, matcher.Name) && !slices.Contains(m.Labels, matcher.Name) {
+			if matcher.Name != model.MetricNameLabel && !slices.Contains(given, matcher.Name) && !slices.Contains(m.Labels, matcher.Name) {
 				faults.addf("%s: %s has no label %s", expr, v.Name, matcher.Name)
 			}
 		}
