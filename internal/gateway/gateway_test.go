@@ -339,6 +339,23 @@ func TestExpiredAndIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
+// Whoever was silent while the process did not run was not heard, and is not dead.
+func TestTimeInWhichTheProcessDidNotRunIsNoSilence(t *testing.T) {
+	inWorld(t, nil, func(w *world) {
+		beat := w.g.cfg.Heartbeat
+		ana := w.connect("u-ana", "d")
+		ana.set(func(cl *client) { cl.mute = true })
+		time.Sleep(9 * beat / 4)
+		w.g.beat(beat/4, 2*beat+beat/4) // as after two heartbeats in which nothing ran
+		time.Sleep(2 * beat)
+		ana.wants()
+		time.Sleep(beat)
+		if f := ana.wants("bye"); f["code"] != "IDLE" {
+			t.Errorf("bye = %v", f)
+		}
+	})
+}
+
 func TestDrainFinishesWhatIsInFlight(t *testing.T) {
 	inWorld(t, nil, func(w *world) {
 		ana := w.connect("u-ana", "d-phone")

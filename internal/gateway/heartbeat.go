@@ -17,16 +17,38 @@ func (g *Gateway) heartbeatLoop() {
 	every := g.cfg.Heartbeat / 4
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	waits := time.Now()
 	for {
 		select {
 		case <-g.ctx.Done():
 			return
 		case <-tick.C:
-			for _, c := range g.conns.all() {
-				c.beat(every)
-			}
+			g.beat(every, time.Since(waits))
+			waits = time.Now()
 		}
 	}
+}
+
+// beat looks at every connection; it was due after every, and waited was waited. What
+// is beyond twice that is time in which the process did not run: nobody was heard in
+// it, whoever spoke, and nobody was asked.
+func (g *Gateway) beat(every, waited time.Duration) {
+	frozen := time.Duration(0)
+	if waited > 2*every {
+		frozen = waited - every
+	}
+	for _, c := range g.conns.all() {
+		if frozen > 0 {
+			c.forgive(frozen)
+		}
+		c.beat(every)
+	}
+}
+
+// forgive takes time out of the silence of the peer. Who was heard meanwhile needs none.
+func (c *conn) forgive(frozen time.Duration) {
+	last, now := c.lastHeard.Load(), int64(time.Since(c.g.started))
+	c.lastHeard.CompareAndSwap(last, min(last+int64(frozen), now))
 }
 
 func (c *conn) beat(every time.Duration) {

@@ -245,6 +245,28 @@ func TestCase36_Periods(t *testing.T) {
 	}
 }
 
+// The process stands still for longer than a client may be silent: who was not heard in that time is not dead, and stays.
+func TestCase26_WhoIsOnlineOutlastsAPause(t *testing.T) {
+	w := onOwn(t, "IM_HEARTBEAT_MS=1000")
+	ana := w.online("ana", "phone")
+	if err := w.srv.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(4 * time.Second)
+	if err := w.srv.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		ana.want("pong", F{"t": "ping"})
+		<-time.After(250 * time.Millisecond)
+	}
+	for _, f := range ana.Frames() {
+		if f.T() == "bye" {
+			t.Errorf("%v", f)
+		}
+	}
+}
+
 // The process stands still for a while (a stopped machine, a long pause): nothing is lost when it goes on.
 func TestCase26_TheServerPauses(t *testing.T) {
 	w := onOwn(t)
