@@ -62,6 +62,24 @@ func startServer(dir, stderr string, variables []string, args ...string) (*serve
 
 // startRole is startServer for a role.
 func startRole(role, dir, stderr string, variables []string, args ...string) (*serverProcess, error) {
+	p, err := beginRole(role, dir, stderr, variables, args...)
+	if err != nil {
+		return nil, err
+	}
+	late := time.AfterFunc(readyTime, p.kill)
+	defer late.Stop()
+	line, err := p.out.ReadString('\n')
+	url, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "ready ")
+	if err != nil || !found {
+		p.kill()
+		return nil, fmt.Errorf("no ready line but %q (%w, %w); it says:\n%s", line, err, p.cmd.Wait(), p.log())
+	}
+	p.url, p.hop, _ = strings.Cut(url, " grpc://")
+	return p, nil
+}
+
+// beginRole starts a server, and waits for nothing.
+func beginRole(role, dir, stderr string, variables []string, args ...string) (*serverProcess, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -84,17 +102,7 @@ func startRole(role, dir, stderr string, variables []string, args ...string) (*s
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	p := &serverProcess{cmd: cmd, out: bufio.NewReader(out), stderr: stderr}
-	late := time.AfterFunc(readyTime, p.kill)
-	defer late.Stop()
-	line, err := p.out.ReadString('\n')
-	url, found := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "ready ")
-	if err != nil || !found {
-		p.kill()
-		return nil, fmt.Errorf("no ready line but %q (%w, %w); it says:\n%s", line, err, cmd.Wait(), p.log())
-	}
-	p.url, p.hop, _ = strings.Cut(url, " grpc://")
-	return p, nil
+	return &serverProcess{cmd: cmd, out: bufio.NewReader(out), stderr: stderr}, nil
 }
 
 func (p *serverProcess) kill() { _ = p.cmd.Process.Kill() }

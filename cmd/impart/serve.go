@@ -89,22 +89,26 @@ func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal
 		return err
 	}
 	warnOfDisk(c, log)
+	front := newDoor(c)
+	s := &server{log: log, http: newHTTPServer(front, httpConns, log), secure: secure != nil}
+	s.http.TLSConfig = secure
+	s.start(ln)
 	p, err := startParts(ctx, c, log, gatewayConns, signals)
 	if err != nil {
-		return errors.Join(err, ln.Close(), hop.Close())
+		return errors.Join(err, s.abandon(), hop.Close())
 	}
 	if p == nil {
 		log.Info("stopped before it was ready")
-		return errors.Join(ln.Close(), hop.Close())
+		return errors.Join(s.abandon(), hop.Close())
 	}
-	s := &server{parts: p, log: log, http: newHTTPServer(p.handler, httpConns, log), secure: secure != nil}
-	s.http.TLSConfig = secure
+	s.parts = p
 	if c.Pprof != "" {
 		if s.profiles, err = profiles(c.Pprof, log); err != nil {
-			return errors.Join(err, ln.Close(), hop.Close(), p.close())
+			return errors.Join(err, s.abandon(), hop.Close(), p.close())
 		}
 	}
-	s.start(ln, hop)
+	front.open(p.handler)
+	s.startHop(hop)
 	banner(c, s.url(ln), env)
 	log.Info("serving", append([]any{"pid", os.Getpid(), "address", s.url(ln), "version", buildInfo().String()}, c.told(gatewayConns)...)...)
 	fmt.Fprintf(env.stdout, "ready %s%s\n", s.url(ln), hop)
@@ -204,12 +208,9 @@ type server struct {
 	hopped   chan error   // gets what ended serving gateways; nil unless this is a logic node
 }
 
-func (s *server) start(ln net.Listener, hop hopListener) {
+// start answers at ln.
+func (s *server) start(ln net.Listener) {
 	s.served = make(chan error, 1)
-	if s.rpc != nil {
-		s.hopped = make(chan error, 1)
-		go func() { s.hopped <- s.rpc.Serve(hop.Listener) }()
-	}
 	go func() {
 		if s.secure {
 			s.served <- s.http.ServeTLS(ln, "", "")
@@ -217,6 +218,23 @@ func (s *server) start(ln net.Listener, hop hopListener) {
 			s.served <- s.http.Serve(ln)
 		}
 	}()
+}
+
+// startHop serves gateways, if this is a logic node.
+func (s *server) startHop(hop hopListener) {
+	if s.rpc != nil {
+		s.hopped = make(chan error, 1)
+		go func() { s.hopped <- s.rpc.Serve(hop.Listener) }()
+	}
+}
+
+// abandon ends a start that leads to nothing: whoever waits for it is cut off.
+func (s *server) abandon() error {
+	err := s.http.Close()
+	if ended := <-s.served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
 }
 
 // url is the address as the ready line has it.

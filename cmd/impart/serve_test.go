@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -141,6 +142,53 @@ func TestASilentRequestDoesNotHoldTheEndUp(t *testing.T) {
 	}
 	if !strings.Contains(p.log(), "requests were cut") {
 		t.Errorf("the log does not say that a request was cut:\n%s", p.log())
+	}
+}
+
+// A database that takes connections and says nothing is waited for; meanwhile health
+// checks get their answers, and requests wait.
+func TestAServerThatAwaitsItsDatabaseLivesAndIsNotReady(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	dir := t.TempDir()
+	p, err := beginRole("serve", dir, filepath.Join(dir, "server.err"), []string{"IM_STORE=postgres://im:secret@" + mute.Addr().String() + "/im?sslmode=disable"}, "--listen", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.kill()
+	eventually(t, "an answer of /livez", func() bool {
+		answer, err := http.Get("http://" + address + "/livez")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		return answer.StatusCode == http.StatusOK
+	})
+	answer, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	said, _ := io.ReadAll(answer.Body)
+	if answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(said), "the database is awaited") {
+		t.Errorf("/readyz: %s %s", answer.Status, said)
+	}
+	hasty := http.Client{Timeout: 300 * time.Millisecond}
+	if answer, err := hasty.Get("http://" + address + "/metrics"); err == nil {
+		answer.Body.Close()
+		t.Errorf("/metrics: %s", answer.Status)
+	}
+	if err := p.end(syscall.SIGTERM, 0); err != nil {
+		t.Error(err)
 	}
 }
 
