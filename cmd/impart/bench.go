@@ -32,7 +32,7 @@ func benchCommand(env streams) *cobra.Command {
 	flags.StringVar(&f.tokens, "tokens", "", "file with a user and a token a line, for a server whose tokens only its issuer can sign")
 	flags.String("config", "", "file of settings in YAML, for the secret that signs tokens; IM_CONFIG names it too")
 	flags.StringVar(&f.dir, "dir", "", "folder for the store of a server of its own: use the disk that you mean to use; default is the system's folder for temporary files")
-	flags.StringVar(&f.store, "store", "sqlite", "store of a server of its own: sqlite, or postgres, a private PostgreSQL that is started for it")
+	flags.StringVar(&f.store, "store", "sqlite", "store of a server of its own: sqlite, or postgres or mysql, a private server of PostgreSQL or MariaDB that is started for it")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.StringVar(&f.html, "html", "", "write the report as a page with plots to this file")
 	cmd.AddCommand(benchSendCommand(f), benchFanoutCommand(f), benchIdleCommand(f), benchPullCommand(f), benchBaselineCommand(f), benchStormCommand(f), benchStartCommand(f), benchModelCommand(f), naiveCommand(env))
@@ -43,7 +43,7 @@ func benchCommand(env streams) *cobra.Command {
 type benchFlags struct {
 	env               streams
 	tokens, dir, html string
-	store             string // of servers of its own: sqlite or postgres
+	store             string // of servers of its own: sqlite, postgres or mysql
 	json              bool
 }
 

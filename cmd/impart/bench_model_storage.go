@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/impart-im/impart/internal/bench"
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
@@ -13,15 +14,39 @@ func (s *benchStores) storage(folder string, p *bench.Process) func(ctx context.
 		return func(context.Context) (bench.Storage, error) { return fileStorage(p), nil }
 	}
 	name := databaseName(folder)
-	return func(ctx context.Context) (bench.Storage, error) { return s.databaseStorage(ctx, name) }
+	return func(ctx context.Context) (bench.Storage, error) {
+		if server, is := s.server.(*postgres.Server); is {
+			return postgresStorage(ctx, server, name)
+		}
+		server, _ := s.server.(*mysql.Server)
+		return mysqlStorage(ctx, server, name)
+	}
 }
 
-// databaseStorage asks PostgreSQL. Its sessions report the rows that they have
+// mysqlStorage asks MariaDB, which counts for all its databases together.
+func mysqlStorage(ctx context.Context, server *mysql.Server, db string) (counted bench.Storage, err error) {
+	const status = "SELECT CAST(SUM(VARIABLE_VALUE) AS DOUBLE) FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME IN "
+	for _, question := range []struct {
+		into *float64
+		sql  string
+	}{
+		{&counted.Rows, status + "('INNODB_ROWS_INSERTED', 'INNODB_ROWS_UPDATED', 'INNODB_ROWS_DELETED')"},
+		{&counted.Log, status + "('INNODB_LSN_CURRENT')"},
+		{&counted.Disk, "SELECT CAST(COALESCE(SUM(DATA_LENGTH + INDEX_LENGTH), 0) AS DOUBLE) FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"},
+	} {
+		if *question.into, err = mysql.Ask[float64](ctx, server, db, question.sql); err != nil {
+			return counted, err
+		}
+	}
+	return counted, nil
+}
+
+// postgresStorage asks PostgreSQL. Its sessions report the rows that they have
 // written now and then, and all of them when they end, so they are ended here, and
 // waited for; the server replaces them in silence.
-func (s *benchStores) databaseStorage(ctx context.Context, db string) (counted bench.Storage, err error) {
+func postgresStorage(ctx context.Context, server *postgres.Server, db string) (counted bench.Storage, err error) {
 	const end = `SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'impart'`
-	if _, err := postgres.Ask[int](ctx, s.server, db, end); err != nil {
+	if _, err := postgres.Ask[int](ctx, server, db, end); err != nil {
 		return counted, err
 	}
 	for _, question := range []struct {
@@ -32,7 +57,7 @@ func (s *benchStores) databaseStorage(ctx context.Context, db string) (counted b
 		{&counted.Log, `SELECT (pg_current_wal_lsn() - '0/0')::float8`},
 		{&counted.Disk, `SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::float8 FROM pg_stat_user_tables`},
 	} {
-		if *question.into, err = postgres.Ask[float64](ctx, s.server, db, question.sql); err != nil {
+		if *question.into, err = postgres.Ask[float64](ctx, server, db, question.sql); err != nil {
 			return counted, err
 		}
 	}

@@ -8,15 +8,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
 // benchStores are the stores of a bench's own servers: one in each folder, or a
-// database for each on a private PostgreSQL.
+// database for each on a private server.
 type benchStores struct {
-	server  *postgres.Server // nil: SQLite
+	server  benchServer // nil: SQLite
 	version string
 	made    map[string]bool // databases
+}
+
+// benchServer is a private database server.
+type benchServer interface {
+	Version(ctx context.Context) (string, error)
+	CreateDatabase(ctx context.Context, name string, clauses ...string) error
+	DSN(db string) string
+	CPU() time.Duration
+	Kill() error
+	Close() error
 }
 
 // benchSettings fit a server that is to show what it can do on a small machine.
@@ -26,30 +37,53 @@ var benchSettings = map[string]string{
 	"shared_buffers": "256MB", "max_wal_size": "8GB", "checkpoint_timeout": "30min", "wal_buffers": "16MB",
 }
 
+// benchSettingsMySQL are the same for MariaDB.
+var benchSettingsMySQL = map[string]string{"innodb_buffer_pool_size": "256M", "innodb_log_file_size": "4G"}
+
 // prepare starts a private database in folder where kind asks for one.
 func (s *benchStores) prepare(ctx context.Context, kind, folder string) (err error) {
-	if err := oneOf("--store", kind, "sqlite", "postgres"); err != nil || kind == "sqlite" {
+	if err := oneOf("--store", kind, "sqlite", "postgres", "mysql"); err != nil || kind == "sqlite" {
 		return err
 	}
-	// PostgreSQL may have to run as another user, who passes through here.
+	// The database may have to run as another user, who passes through here.
 	if err := os.Chmod(folder, 0o711); err != nil {
 		return err
 	}
 	s.made = map[string]bool{}
-	s.server, err = postgres.Start(ctx, postgres.Options{Dir: filepath.Join(folder, "postgres"), Settings: benchSettings})
+	s.server, err = startBenchServer(ctx, kind, filepath.Join(folder, kind))
 	if err == nil {
 		s.version, err = s.server.Version(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("--store postgres: %w", err)
+		return fmt.Errorf("--store %s: %w", kind, err)
 	}
 	return nil
+}
+
+// startBenchServer starts a private server in dir; what it returns is nil after an error.
+func startBenchServer(ctx context.Context, kind, dir string) (benchServer, error) {
+	if kind == "mysql" {
+		server, err := mysql.Start(ctx, mysql.Options{Dir: dir, Settings: benchSettingsMySQL})
+		if err != nil {
+			return nil, err
+		}
+		return server, nil
+	}
+	server, err := postgres.Start(ctx, postgres.Options{Dir: dir, Settings: benchSettings})
+	if err != nil {
+		return nil, err
+	}
+	return server, nil
 }
 
 // String names the kind of the stores, as the report has it.
 func (s *benchStores) String() string {
 	if s.server == nil {
 		return "SQLite"
+	}
+	if _, is := s.server.(*mysql.Server); is {
+		return "MariaDB " + s.version + ", private (innodb_buffer_pool_size " + benchSettingsMySQL["innodb_buffer_pool_size"] +
+			", innodb_log_file_size " + benchSettingsMySQL["innodb_log_file_size"] + ")"
 	}
 	return "PostgreSQL " + s.version + ", private (shared_buffers " + benchSettings["shared_buffers"] + ", max_wal_size " + benchSettings["max_wal_size"] + ")"
 }

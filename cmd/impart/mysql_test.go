@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,4 +119,23 @@ func TestAMySQLDatabaseThatCanLoseMessagesIsRefused(t *testing.T) {
 	}
 	n := launch(t, []string{store, "IM_ALLOW_UNSAFE_DURABILITY=true"})
 	contains(t, "readiness", get(t, n.url+"/readyz"), "warn: durability: sent messages can be lost: the store's innodb_flush_log_at_trx_commit is 2")
+}
+
+// TestBenchOnMySQL: the servers and the yardstick are on a private MariaDB, which the
+// report names and counts, and nothing of it is left behind.
+func TestBenchOnMySQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: needs MariaDB")
+	}
+	folder := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "send", "--store", "mysql", "--dir", folder, "--senders", "4", "--conversations", "2",
+		"--turns", "5", "--duration", "200ms", "--rounds", "1", "--compare", "naive")
+	cmd.Args[0] = "impart"
+	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	contains(t, "the report", string(out), "with its defaults and MariaDB 1", "CPU of the database", "× one transaction per message", "ok  no message lost")
+	nothingLeft(t, folder)
 }

@@ -1,7 +1,7 @@
 // Package rows looks at a server's database from outside, beside the server or
-// without it: SQLite's file, or PostgreSQL's tables. It only reads, sees what has
-// committed, and never waits for the server; it may be refused for a moment while a
-// file is being recovered, and sees nothing of a PostgreSQL that is down.
+// without it: SQLite's file, or the tables of PostgreSQL or MySQL. It only reads, sees
+// what has committed, and never waits for the server; it may be refused for a moment
+// while a file is being recovered, and sees nothing of a database that is down.
 package rows
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	_ "github.com/jackc/pgx/v5/stdlib" // the drivers
 	_ "modernc.org/sqlite"
 
@@ -25,22 +26,47 @@ import (
 type DB struct {
 	db       *sql.DB
 	postgres bool
+	mysql    bool
 }
 
 // Open opens the database that dsn names, as the server's IM_STORE does:
-// sqlite:PATH or postgres://….
+// sqlite:PATH, postgres://… or mysql://….
 func Open(dsn string) (*DB, error) {
 	if path, is := strings.CutPrefix(dsn, "sqlite:"); is {
 		return openFile(path)
 	}
+	if strings.HasPrefix(dsn, "mysql:") {
+		return openMySQL(dsn)
+	}
 	return openPostgres(dsn)
+}
+
+// openMySQL opens a database of the first host of an address.
+func openMySQL(dsn string) (*DB, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, errors.New("rows: the address of the database cannot be read")
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.DBName, cfg.Net = u.User.Username(), strings.Trim(u.Path, "/"), "tcp"
+	cfg.Passwd, _ = u.User.Password()
+	cfg.Addr, _, _ = strings.Cut(u.Host, ",")
+	cfg.InterpolateParams, cfg.Logger = true, &mysql.NopLogger{}
+	cfg.Timeout, cfg.ReadTimeout = 5*time.Second, 20*time.Second
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, errors.New("rows: the address of the database cannot be read")
+	}
+	db := sql.OpenDB(connector)
+	db.SetMaxOpenConns(1)
+	return &DB{db: db, mysql: true}, nil
 }
 
 // openPostgres opens a database for reading alone.
 func openPostgres(dsn string) (*DB, error) {
 	u, err := url.Parse(dsn)
 	if err != nil || u.Scheme != "postgres" {
-		return nil, errors.New("rows: the address is neither sqlite:PATH nor postgres://…") // not repeated: it may hold a password
+		return nil, errors.New("rows: the address is neither sqlite:PATH nor postgres://… nor mysql://…") // not repeated: it may hold a password
 	}
 	query := u.Query()
 	query.Set("application_name", "rows")
@@ -80,7 +106,7 @@ func (d *DB) Close() error { return d.db.Close() }
 
 // Served reports whether a server of its own answers for the database, so that it
 // can stay open whatever happens beside it.
-func (d *DB) Served() bool { return d.postgres }
+func (d *DB) Served() bool { return d.postgres || d.mysql }
 
 // numbered is a query as the database wants it: PostgreSQL numbers its arguments.
 func (d *DB) numbered(query string) string {
@@ -111,9 +137,13 @@ func (d *DB) number(ctx context.Context, query string, args ...any) (int64, erro
 	return n.Int64, nil
 }
 
-// Sound is an error unless the database is sound: SQLite's file as a whole, of
-// PostgreSQL each row, by reading it, and each index of a key against its table.
+// Sound is an error unless the database is sound: SQLite's file as a whole, MySQL's
+// tables by its own check, of PostgreSQL each row, by reading it, and each index of a
+// key against its table.
 func (d *DB) Sound(ctx context.Context) error {
+	if d.mysql {
+		return d.checkTables(ctx)
+	}
 	if d.postgres {
 		return d.soundTables(ctx)
 	}
@@ -125,6 +155,25 @@ func (d *DB) Sound(ctx context.Context) error {
 		return fmt.Errorf("rows: the file is no sound database: %s", says)
 	}
 	return nil
+}
+
+// checkTables has the server check its tables.
+func (d *DB) checkTables(ctx context.Context) error {
+	found, err := d.db.QueryContext(ctx, "CHECK TABLE events, msg_dedup, conversations, members, device_cursors, read_cursors")
+	if err != nil {
+		return fmt.Errorf("rows: the tables cannot be checked: %w", err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var table, did, kind, says string
+		if err := found.Scan(&table, &did, &kind, &says); err != nil {
+			return err
+		}
+		if kind != "status" || says != "OK" {
+			return fmt.Errorf("rows: %s is no sound table: %s", table, says)
+		}
+	}
+	return found.Err()
 }
 
 // soundTables reads every row twice: from the table and by the index of its key.
@@ -285,7 +334,7 @@ func (d *DB) LogFaults(ctx context.Context) ([]string, error) {
 		{"conversations do not go on behind their last event", `SELECT count(*) FROM conversations c
 			WHERE next_seq <> 1 + coalesce((SELECT max(seq) FROM events e WHERE e.conv_id = c.conv_id), 0)`},
 		{"dedup keys name another message or none", `SELECT count(*) FROM msg_dedup k LEFT JOIN events e ON e.conv_id = k.conv_id AND e.seq = k.seq
-			WHERE e.mid IS DISTINCT FROM k.mid`},
+			WHERE e.mid IS NULL OR e.mid <> k.mid`},
 		{"cursors are past the head", `SELECT count(*) FROM device_cursors k JOIN conversations c USING (conv_id) WHERE k.delivered_seq >= c.next_seq`},
 	} {
 		n, err := d.number(ctx, q.query)

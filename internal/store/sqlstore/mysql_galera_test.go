@@ -37,8 +37,7 @@ func startGalera(t testing.TB, settings map[string]string) *mysql.Cluster {
 // TestGaleraConformance runs what concerns several nodes on a cluster of three, the
 // nodes at different servers.
 func TestGaleraConformance(t *testing.T) {
-	// Nobody crashes a server here.
-	c := startGalera(t, map[string]string{"innodb_flush_log_at_trx_commit": "0", "innodb_doublewrite": "OFF"})
+	c := startGalera(t, hasty)
 	opts := Options{Patience: 10 * time.Second}
 	conformance.Topics(t, []string{"dedup", "nodes", "failover"}, func(t *testing.T) conformance.Subject {
 		return newMySubject(t, newGaleraPlace(t, c), opts).subject()

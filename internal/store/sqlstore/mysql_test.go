@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"errors"
+	goflag "flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,9 +18,18 @@ import (
 // machine without MariaDB fails it.
 func TestMySQLConformance(t *testing.T) {
 	needMySQL(t)
-	// The suite never crashes the server, so that it need not wait for the disk.
-	server := startMySQL(t, mysql.Options{Settings: map[string]string{"innodb_flush_log_at_trx_commit": "0", "innodb_doublewrite": "OFF"}})
+	server := startMySQL(t, mysql.Options{Settings: hasty})
 	opts := Options{Patience: shortPatience}
+	// A quarter of the random runs: each one empties a dozen tables and opens the store.
+	few, all := "25", goflag.Lookup("rapid.checks").Value.String()
+	if err := goflag.Set("rapid.checks", few); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := goflag.Set("rapid.checks", all); err != nil {
+			t.Error(err)
+		}
+	})
 	var model *mySubject // the comparison with the model wants a hundred stores, one after the other
 	conformance.SharedStore(t, func(t *testing.T) conformance.Subject {
 		if !strings.HasSuffix(t.Name(), "/model") {
@@ -33,6 +43,12 @@ func TestMySQLConformance(t *testing.T) {
 		model.now = model.open(t)
 		return model.subject()
 	})
+}
+
+// hasty are settings of a server that nobody crashes, so that it need not wait for the
+// disk, and makes hundreds of tables.
+var hasty = map[string]string{
+	"innodb_flush_log_at_trx_commit": "0", "innodb_doublewrite": "OFF", "innodb_flush_method": "nosync", "innodb_file_per_table": "OFF", "sync_frm": "OFF",
 }
 
 // startMySQL is a server of the test's own.
