@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"web":                     {},
 	// The lab sees servers only from outside: frames, rows, metrics and exit codes.
 	"internal/lab/app":    {".", "client"},
-	"internal/lab":        {".", "wire", "internal/lab/app", "internal/lab/crashfs", "internal/lab/link", "internal/lab/postgres", "internal/lab/process", "internal/lab/probe", "internal/lab/redis", "internal/lab/rows"},
+	"internal/lab":        {".", "wire", "internal/lab/app", "internal/lab/crashfs", "internal/lab/link", "internal/lab/mysql", "internal/lab/postgres", "internal/lab/process", "internal/lab/probe", "internal/lab/redis", "internal/lab/rows"},
 	"internal/lab/rows":   {"."},
 	"internal/lab/hop":    {".", "internal/rpc"},
 	"internal/lab/world":  {".", "internal/bus", "internal/gateway", "internal/lab/hop", "internal/logic", "internal/pending", "internal/store/memstore"},

@@ -75,13 +75,13 @@ func (d deployment) shape() lab.Shape {
 
 // addEngine adds the flag that says what the servers of the lab keep messages in.
 func addEngine(cmd *cobra.Command, engine *string) {
-	cmd.Flags().StringVar(engine, "store", string(lab.SQLite), "what servers keep their messages in: sqlite, or postgres (private servers, which need PostgreSQL's programs)")
+	cmd.Flags().StringVar(engine, "store", string(lab.SQLite), "what servers keep their messages in: sqlite, postgres or mysql (private servers, which need PostgreSQL's or MariaDB's programs)")
 }
 
 // labEngine is the engine of that name.
 func labEngine(name string) (lab.Engine, error) {
 	if !slices.Contains(lab.Engines(), lab.Engine(name)) {
-		return "", usagef("--store is %q and should be sqlite or postgres", name)
+		return "", usagef("--store is %q and should be sqlite, postgres or mysql", name)
 	}
 	return lab.Engine(name), nil
 }
@@ -94,7 +94,7 @@ func chooseChecks(on deployment, names []string) ([]lab.Check, error) {
 		return nil, err
 	}
 	if on.redis && store == lab.SQLite {
-		return nil, usagef("--redis needs --store postgres: only one process can have a file of SQLite")
+		return nil, usagef("--redis needs --store postgres or mysql: only one process can have a file of SQLite")
 	}
 	all := checks.All()
 	chosen, err := lab.Select(all, names)

@@ -15,7 +15,7 @@ import (
 // databaseName is the one database of a [Database].
 const databaseName = "impart"
 
-// Database is a PostgreSQL server of a check's own, which it may stop, kill, freeze
+// Database is a database server of a check's own, which it may stop, kill, freeze
 // and replace by a standby. What is done to it is on the timeline.
 type Database struct {
 	b     *Bench
@@ -23,22 +23,20 @@ type Database struct {
 	place *place
 
 	mu      sync.Mutex // guards what follows
-	current *postgres.Server
+	current databaseServer
 	hosts   []string // where servers look for it
 }
 
 // Database starts a server with these settings beyond the usual ones, and those of
 // the sabotage.
-func (b *Bench) Database(settings map[string]string) *Database { return b.database("", settings) }
+func (b *Bench) Database(settings Settings) *Database { return b.database("", settings) }
 
-func (b *Bench) database(dir string, settings map[string]string) *Database {
-	all := maps.Clone(settings)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, b.Sabotage.Settings)
-	server, err := postgres.Start(b.ctx, postgres.Options{Dir: dir, Settings: all, Synced: dir != "", Log: filepath.Join(b.Dir, "database.log")})
-	b.mustPostgres(err)
+func (b *Bench) database(dir string, settings Settings) *Database {
+	all := map[string]string{}
+	maps.Copy(all, settings[b.Engine])
+	maps.Copy(all, b.Sabotage.Settings[b.Engine])
+	server, err := startDatabase(b.ctx, b.Engine, databaseOptions{dir: dir, settings: all, log: filepath.Join(b.Dir, "database.log")})
+	b.mustServe(err)
 	b.Cleanup(func() { _ = server.Close() }) // what there is to find was found
 	b.Must(server.CreateDatabase(b.ctx, databaseName))
 	d := b.adopt("database", server)
@@ -47,9 +45,9 @@ func (b *Bench) database(dir string, settings map[string]string) *Database {
 }
 
 // adopt makes a server known to the bench.
-func (b *Bench) adopt(name string, server *postgres.Server) *Database {
+func (b *Bench) adopt(name string, server databaseServer) *Database {
 	d := &Database{b: b, name: name, current: server, hosts: []string{server.Addr()}}
-	d.place = &place{dsn: d.dsn, look: func() string { return d.Server().AdminDSN(databaseName) }}
+	d.place = &place{dsn: d.dsn, look: func() string { return d.server().AdminDSN(databaseName) }}
 	b.Cleanup(d.place.close)
 	return d
 }
@@ -63,18 +61,30 @@ func settingsText(settings map[string]string) string {
 }
 
 // DatabaseOn is [Bench.Database] with its data on a disk that can lose power.
-func (b *Bench) DatabaseOn(disk *Disk, settings map[string]string) *Database {
+func (b *Bench) DatabaseOn(disk *Disk, settings Settings) *Database {
 	all := map[string]string{"unix_socket_directories": ""} // the disk has no sockets
-	maps.Copy(all, settings)
-	return b.database(filepath.Join(disk.Dir(), "postgres"), all)
+	maps.Copy(all, settings[PostgreSQL])
+	return b.database(filepath.Join(disk.Dir(), "database"), Settings{PostgreSQL: all, MySQL: settings[MySQL]})
 }
 
-// Server is the PostgreSQL server that rows are looked at in.
-func (d *Database) Server() *postgres.Server {
+// server is the one that rows are looked at in.
+func (d *Database) server() databaseServer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.current
 }
+
+// Server is the PostgreSQL server that rows are looked at in.
+func (d *Database) Server() *postgres.Server {
+	s, is := d.server().(*postgres.Server)
+	if !is {
+		d.b.Broken("this is about PostgreSQL, and the database is %T", d.server())
+	}
+	return s
+}
+
+// Running reports whether its main process is there.
+func (d *Database) Running() bool { return d.server().Running() }
 
 // dsn is the address for nodes: all hosts, of which the one that takes writes counts.
 func (d *Database) dsn() string {
@@ -83,7 +93,7 @@ func (d *Database) dsn() string {
 	if len(d.hosts) == 1 {
 		return d.current.DSNAt(d.hosts[0], databaseName)
 	}
-	u, err := url.Parse(d.current.DSN(databaseName))
+	u, err := url.Parse(d.current.DSNAt(d.hosts[0], databaseName))
 	d.b.Must(err)
 	query := u.Query()
 	query.Set("target_session_attrs", "read-write")
@@ -115,7 +125,7 @@ func (d *Database) NewNode(env ...string) *Server {
 // NewNodeAt is NewNode that finds the database at another address alone, as of a
 // [Database.Link]. Rows are looked at past it.
 func (d *Database) NewNodeAt(addr string, env ...string) *Server {
-	p := &place{dsn: func() string { return d.Server().DSNAt(addr, databaseName) }, look: d.place.look}
+	p := &place{dsn: func() string { return d.server().DSNAt(addr, databaseName) }, look: d.place.look}
 	d.b.Cleanup(p.close)
 	return d.b.newServer("", env).on(p)
 }
@@ -127,21 +137,26 @@ func (d *Database) Node(env ...string) *Server {
 	return s
 }
 
-// Stop stops it without a checkpoint, in its clients' midst (immediate).
+// Stop stops it without a checkpoint, in its clients' midst (immediate); one that has
+// no such stop is killed.
 func (d *Database) Stop() {
+	if d.b.Engine != PostgreSQL {
+		d.Kill()
+		return
+	}
 	d.b.Must(d.Server().Stop(d.b.ctx, postgres.Immediate))
 	d.b.Note(d.name, "stopped", "immediate: no checkpoint, the next start recovers")
 }
 
 // Kill kills all its processes (SIGKILL).
 func (d *Database) Kill() {
-	d.b.Must(d.Server().Kill())
+	d.b.Must(d.server().Kill())
 	d.b.Note(d.name, "killed", "SIGKILL, all processes")
 }
 
 // Crashed kills what is left of it, if anything is.
 func (d *Database) Crashed() {
-	if d.Server().Running() {
+	if d.Running() {
 		d.Kill()
 	}
 }
@@ -149,7 +164,7 @@ func (d *Database) Crashed() {
 // Answers reports whether it takes sessions.
 func (d *Database) Answers() bool {
 	d.place.close() // what was open may be gone
-	return d.Server().Exec(d.b.ctx, databaseName, "SELECT 1") == nil
+	return d.server().Exec(d.b.ctx, databaseName, "SELECT 1") == nil
 }
 
 // FillsLog makes it go on to a new segment of its log; an error where it cannot.
@@ -161,14 +176,14 @@ func (d *Database) FillsLog() error {
 func (d *Database) Start() {
 	d.place.close()
 	began := time.Now()
-	d.b.Must(d.Server().Start(d.b.ctx))
+	d.b.Must(d.server().Start(d.b.ctx))
 	d.b.Note(d.name, "started", "after %d ms", time.Since(began).Milliseconds())
 }
 
 // TryStart is Start for a database that may not come back.
 func (d *Database) TryStart() error {
 	d.place.close()
-	err := d.Server().Start(d.b.ctx)
+	err := d.server().Start(d.b.ctx)
 	if err != nil {
 		d.b.Note(d.name, "failed", "%s", clip(err.Error()))
 		return err
@@ -179,13 +194,13 @@ func (d *Database) TryStart() error {
 
 // Pause freezes all its processes (SIGSTOP).
 func (d *Database) Pause() {
-	d.b.Must(d.Server().Pause())
+	d.b.Must(d.server().Pause())
 	d.b.Note(d.name, "paused", "SIGSTOP, all processes")
 }
 
 // Resume lets a frozen one go on.
 func (d *Database) Resume() {
-	d.b.Must(d.Server().Resume())
+	d.b.Must(d.server().Resume())
 	d.b.Note(d.name, "resumed", "SIGCONT")
 }
 
@@ -227,13 +242,17 @@ func (d *Database) Promote(standby *Database) {
 	d.b.Must(standby.Server().Promote(d.b.ctx))
 	d.b.Note(standby.name, "promoted", "after %d ms", time.Since(began).Milliseconds())
 	d.mu.Lock()
-	d.current = standby.Server()
+	d.current = standby.server()
 	d.mu.Unlock()
 }
 
 // Recoveries is how often it had to recover from a crash at a start.
 func (d *Database) Recoveries() int {
-	return strings.Count(d.Server().Log(), "was not properly shut down")
+	said := "was not properly shut down"
+	if d.b.Engine == MySQL {
+		said = "Starting crash recovery"
+	}
+	return strings.Count(d.server().Log(), said)
 }
 
 // Panics is how often it gave up by itself because it could not write.
@@ -275,5 +294,5 @@ func (d *Database) Caught(within time.Duration, standby *Database) bool {
 
 // Link puts a network between nodes and the database: see [Database.NewNodeAt].
 func (d *Database) Link() *Net {
-	return d.b.LinkTo("link to the "+d.name, func() string { return d.Server().Addr() })
+	return d.b.LinkTo("link to the "+d.name, func() string { return d.server().Addr() })
 }

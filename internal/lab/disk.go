@@ -38,7 +38,7 @@ func (b *Bench) Disk() *Disk {
 	}
 	b.Must(err)
 	d := &Disk{FS: fs, b: b, counts: ofSQLite}
-	if b.Engine == PostgreSQL {
+	if b.Engine != SQLite && b.Engine != "" {
 		d.counts = ofPostgres
 	}
 	b.Cleanup(func() { _ = fs.Close() }) // whatever it says, what there is to find was found

@@ -18,13 +18,13 @@ import (
 
 // Check is one thing that must hold while something breaks.
 type Check struct {
-	ID        string // "06-lost-push-swept"
-	Invariant string // what must hold: D1 to D18
-	What      string // one sentence: what is broken and what is looked at
-	Expect    string // what has to be observed
-	Short     bool   // belongs to the quick set
-	Only      Engine // the engine that it is about; "": any
-	Shape     Shape  // the shape that it is about; "": any
+	ID        string   // "06-lost-push-swept"
+	Invariant string   // what must hold: D1 to D18
+	What      string   // one sentence: what is broken and what is looked at
+	Expect    string   // what has to be observed
+	Short     bool     // belongs to the quick set
+	Only      []Engine // the engines that it is about; none: any
+	Shape     Shape    // the shape that it is about; "": any
 	// Twins are the same check with one guard switched off, at least one.
 	Twins []Sabotage
 	// Limit bounds one run of the check; 0 is [defaultLimit].
@@ -46,8 +46,8 @@ type Sabotage struct {
 	Bug fault.Bug
 	// Env are settings of the servers, as "IM_ALLOW_UNSAFE_DURABILITY=true".
 	Env []string
-	// Settings are those of PostgreSQL servers, as "fsync": "off".
-	Settings map[string]string
+	// Settings are those of the database servers.
+	Settings Settings
 }
 
 // Planted is the twin with this bug in it.

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 	"github.com/impart-im/impart/internal/lab/rows"
 )
@@ -20,10 +21,11 @@ type Engine string
 const (
 	SQLite     Engine = "sqlite"
 	PostgreSQL Engine = "postgres"
+	MySQL      Engine = "mysql" // on MariaDB
 )
 
 // Engines are all of them.
-func Engines() []Engine { return []Engine{SQLite, PostgreSQL} }
+func Engines() []Engine { return []Engine{SQLite, PostgreSQL, MySQL} }
 
 // Shape is what a node consists of.
 type Shape string
@@ -37,24 +39,27 @@ const (
 // On gives the checks that make sense on an engine and in a shape, in their own order.
 func On(engine Engine, shape Shape, checks []Check) []Check {
 	return slices.DeleteFunc(slices.Clone(checks), func(c Check) bool {
-		return c.Only != "" && c.Only != engine || c.Shape != "" && c.Shape != shape
+		return len(c.Only) > 0 && !slices.Contains(c.Only, engine) || c.Shape != "" && c.Shape != shape
 	})
 }
 
-// pool is the PostgreSQL server that the checks of a run have in common, each with
+// Settings are those of database servers, by engine, as PostgreSQL: {"fsync": "off"}.
+type Settings map[Engine]map[string]string
+
+// pool is the database server that the checks of a run have in common, each with
 // databases of its own: those that break no server.
 type pool struct {
 	mu     sync.Mutex // guards what follows
-	server *postgres.Server
+	server databaseServer
 	made   int
 }
 
 // database makes a fresh one. The server is started for the first.
-func (p *pool) database(ctx context.Context) (*postgres.Server, string, error) {
+func (p *pool) database(ctx context.Context, engine Engine) (databaseServer, string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server == nil {
-		server, err := postgres.Start(context.WithoutCancel(ctx), postgres.Options{})
+		server, err := startDatabase(context.WithoutCancel(ctx), engine, databaseOptions{})
 		if err != nil {
 			return nil, "", err
 		}
@@ -126,14 +131,14 @@ func (p *place) close() {
 
 // freshPlace is an empty store of the run's engine.
 func (b *Bench) freshPlace(dir string) *place {
-	if b.Engine != PostgreSQL {
+	if b.Engine != PostgreSQL && b.Engine != MySQL {
 		return filePlace(dir)
 	}
-	if len(b.Sabotage.Settings) > 0 { // the twin's server is like no other
+	if len(b.Sabotage.Settings[b.Engine]) > 0 { // the twin's server is like no other
 		return b.Database(nil).place
 	}
-	server, name, err := b.pool.database(b.ctx)
-	b.mustPostgres(err)
+	server, name, err := b.pool.database(b.ctx, b.Engine)
+	b.mustServe(err)
 	p := &place{dsn: func() string { return server.DSN(name) }, look: func() string { return server.AdminDSN(name) }}
 	b.Cleanup(func() {
 		p.close()
@@ -142,9 +147,9 @@ func (b *Bench) freshPlace(dir string) *place {
 	return p
 }
 
-// mustPostgres ends the run at an error; without a PostgreSQL as NOT_RUN.
-func (b *Bench) mustPostgres(err error) {
-	if errors.Is(err, postgres.ErrNotFound) {
+// mustServe ends the run at an error; without the database's programs as NOT_RUN.
+func (b *Bench) mustServe(err error) {
+	if errors.Is(err, postgres.ErrNotFound) || errors.Is(err, mysql.ErrNotFound) {
 		b.NotRun(err.Error())
 	}
 	b.Must(err)

@@ -19,6 +19,13 @@ func All() []lab.Check {
 		dbCrashes(), dbDisks(), failovers(), nodes(), apart(), redises())
 }
 
+// The engines that checks are about.
+var (
+	onSQLite   = []lab.Engine{lab.SQLite}
+	onPostgres = []lab.Engine{lab.PostgreSQL}
+	onServers  = []lab.Engine{lab.PostgreSQL, lab.MySQL}
+)
+
 // What most checks use.
 const (
 	ab  = "c-ab"

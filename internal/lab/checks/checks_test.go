@@ -31,7 +31,14 @@ func table() string {
 		if c.Short {
 			id += " *"
 		}
-		on := map[lab.Engine]string{"": "both", lab.SQLite: "SQLite", lab.PostgreSQL: "PostgreSQL"}[c.Only]
+		var engines []string
+		for _, e := range c.Only {
+			engines = append(engines, map[lab.Engine]string{lab.SQLite: "SQLite", lab.PostgreSQL: "PostgreSQL", lab.MySQL: "MySQL"}[e])
+		}
+		on := strings.Join(engines, " and ")
+		if on == "" {
+			on = "all"
+		}
 		if c.Shape != "" {
 			on += ", " + string(c.Shape)
 		}

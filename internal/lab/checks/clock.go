@@ -13,7 +13,7 @@ import (
 
 func clocks() []lab.Check {
 	return []lab.Check{{
-		ID: "clock-steps", Invariant: "D5", Only: lab.SQLite,
+		ID: "clock-steps", Invariant: "D5", Only: onSQLite,
 		What:   "The server's clock is set forward and back by hours; each time a message is stored whose wake-up and reply are lost, so that only the sweep can find it.",
 		Expect: "a hint within 6 s, two sweeps, after each step",
 		Twins:  []lab.Sabotage{lab.Planted(fault.ClockSetBack, "the store follows the machine's clock back")},

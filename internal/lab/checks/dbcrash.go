@@ -11,7 +11,8 @@ import (
 
 // dbUnflushed lets a commit of messages wait for nothing.
 var dbUnflushed = lab.Sabotage{
-	Name: "no-flush", What: "messages are committed with synchronous_commit off", Bug: fault.NoFlush, Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"},
+	Name: "no-flush", What: "commits wait for no flush (synchronous_commit off, innodb_flush_log_at_trx_commit 0)", Bug: fault.NoFlush,
+	Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"}, Settings: lab.Settings{lab.MySQL: {"innodb_flush_log_at_trx_commit": "0"}},
 }
 
 // dbCrashes are the checks about a PostgreSQL server that ends, freezes or cannot
@@ -19,21 +20,21 @@ var dbUnflushed = lab.Sabotage{
 func dbCrashes() []lab.Check {
 	return []lab.Check{
 		{
-			ID: "06-db-immediate-stop-keeps-acked", Invariant: "D6", Only: lab.PostgreSQL, Short: true,
+			ID: "06-db-immediate-stop-keeps-acked", Invariant: "D6", Only: onServers, Short: true,
 			What:   "PostgreSQL is stopped at once without a checkpoint (immediate), or all its processes are killed, 4 times under load; it recovers each time while the server goes on.",
 			Expect: "every acknowledged message is there after each recovery with its seq and mid, cursors too, and what was in doubt ends as one row",
 			Twins:  []lab.Sabotage{dbUnflushed},
 			Run:    dbImmediateStop,
 		},
 		{
-			ID: "db-paused", Invariant: "D2", Only: lab.PostgreSQL,
+			ID: "db-paused", Invariant: "D2", Only: onServers,
 			What:   "All processes of PostgreSQL are stopped (SIGSTOP) for 4 s under load; clients time out, come back and send again; then it goes on and meets what had piled up.",
 			Expect: "one row for each message, nothing acknowledged is lost, and everything has its answer within 15 s",
 			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
 			Run:    dbPaused,
 		},
 		{
-			ID: "db-partition", Invariant: "D2", Only: lab.PostgreSQL,
+			ID: "db-partition", Invariant: "D2", Only: onServers,
 			What:   "One of two nodes is cut from the database under load, 3 s each time: what it asks is lost, then what it is answered, then both, then everything is held up; the other node has the same conversation.",
 			Expect: "one row for each message, nothing acknowledged is lost, the other node goes on within 15 s, and everything has its answer within 30 s of the end",
 			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
@@ -44,7 +45,7 @@ func dbCrashes() []lab.Check {
 
 func dbImmediateStop(ctx context.Context, b *lab.Bench) {
 	// Nothing but commits writes the log to the disk.
-	db := b.Database(map[string]string{"wal_writer_delay": "10s"})
+	db := b.Database(lab.Settings{lab.PostgreSQL: {"wal_writer_delay": "10s"}})
 	s := db.Node()
 	s.PutConv(ab, ana, ben)
 	l := newLedger()

@@ -11,8 +11,8 @@ import (
 
 // dbNoFsync is a PostgreSQL that never flushes.
 var dbNoFsync = lab.Sabotage{
-	Name: "fsync-off", What: "PostgreSQL does not flush at all (fsync=off)",
-	Settings: map[string]string{"fsync": "off"}, Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"},
+	Name: "fsync-off", What: "the database does not flush at all (fsync=off, innodb_flush_log_at_trx_commit=2)",
+	Settings: lab.Settings{lab.PostgreSQL: {"fsync": "off"}, lab.MySQL: {"innodb_flush_log_at_trx_commit": "2"}}, Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"},
 }
 
 // hidesErrors is a disk that fails to flush and says nothing.
@@ -29,28 +29,28 @@ const (
 func dbDisks() []lab.Check {
 	return []lab.Check{
 		{
-			ID: "db-power-cut", Invariant: "D6", Only: lab.PostgreSQL, Limit: 4 * time.Minute,
+			ID: "db-power-cut", Invariant: "D6", Only: onServers, Limit: 4 * time.Minute,
 			What:   "The power of the disk under PostgreSQL is cut 12 times under load, between two changes or at any moment, with nothing, a torn part or the first part kept of what was not flushed; the server goes on meanwhile.",
 			Expect: "PostgreSQL recovers each time, every acknowledged message is there with its seq and mid, cursors too, and what was in doubt ends as one row",
 			Twins:  []lab.Sabotage{dbNoFsync, lyingDisk},
 			Run:    dbPowerCut,
 		},
 		{
-			ID: "db-disk-full", Invariant: "D1", Only: lab.PostgreSQL,
+			ID: "db-disk-full", Invariant: "D1", Only: onPostgres,
 			What:   "The disk is full for PostgreSQL's tables for a while, and there is room again.",
 			Expect: "no sent for what is not stored, both servers live, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    dbDiskFull,
 		},
 		{
-			ID: "db-log-full", Invariant: "D1", Only: lab.PostgreSQL,
+			ID: "db-log-full", Invariant: "D1", Only: onPostgres,
 			What:   "The disk is full for PostgreSQL's log under load: it gives up (PANIC), and the server is killed with it. There is room again, and both start.",
 			Expect: "no sent for what is not stored, everything acknowledged is there, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    dbLogFull,
 		},
 		{
-			ID: "db-write-error", Invariant: "D1", Only: lab.PostgreSQL,
+			ID: "db-write-error", Invariant: "D1", Only: onPostgres,
 			What:   "A flush of PostgreSQL's log fails with EIO under load: it gives up (PANIC) and recovers by itself, once while the server goes on, once while that is killed too; then the power is cut.",
 			Expect: "no sent for what is not stored, everything acknowledged is there, also after the cut",
 			Twins:  []lab.Sabotage{hidesErrors},
@@ -61,7 +61,7 @@ func dbDisks() []lab.Check {
 
 func dbPowerCut(ctx context.Context, b *lab.Bench) {
 	disk := b.Disk()
-	db := b.DatabaseOn(disk, map[string]string{"wal_writer_delay": "10s"})
+	db := b.DatabaseOn(disk, lab.Settings{lab.PostgreSQL: {"wal_writer_delay": "10s"}})
 	s := db.Node()
 	s.PutConv(ab, ana, ben)
 	l := newLedger()
@@ -103,7 +103,7 @@ func dbPowerCut(ctx context.Context, b *lab.Bench) {
 	b.Bit("power cuts", cuts)
 	b.Bit("unflushed pages of the log dropped", dropped)
 	b.Wants(s.Process().Running(), "the server has ended with exit code %d", s.Process().ExitCode())
-	if lost == 0 && db.Server().Running() {
+	if lost == 0 && db.Running() {
 		l.settle(b, 20*time.Second, s)
 		n := s.Total()
 		b.Wants(int(n) == len(l.sent), "%d row(s) for %d message(s)", n, len(l.sent))
@@ -113,7 +113,7 @@ func dbPowerCut(ctx context.Context, b *lab.Bench) {
 
 // dbOnDisk is a server whose database is on a disk of its own, and what was sent to
 // it so far.
-func dbOnDisk(b *lab.Bench, settings map[string]string) (*lab.Disk, *lab.Database, *lab.Server, *ledger) {
+func dbOnDisk(b *lab.Bench, settings lab.Settings) (*lab.Disk, *lab.Database, *lab.Server, *ledger) {
 	disk := b.Disk()
 	db := b.DatabaseOn(disk, settings)
 	s := db.Node()
@@ -146,7 +146,7 @@ func dbDiskFull(ctx context.Context, b *lab.Bench) {
 	l.keepSending(b, []*lab.Server{s}, 2*time.Second, true)
 	refused := len(l.doubt)
 	b.Bit("writes refused", disk.Counted().NoSpace)
-	b.Wants(db.Panics() == 0 && db.Server().Running(), "PostgreSQL gave up %d time(s)", db.Panics())
+	b.Wants(db.Panics() == 0 && db.Running(), "PostgreSQL gave up %d time(s)", db.Panics())
 	disk.Fault(crashfs.Faults{})
 	lost := dbRecovered(ctx, b, s, l)
 	b.Saw("%d sent before, %d in doubt while it was full, %d sent in the end, %d lost", before, refused, len(l.sent), lost)
@@ -154,7 +154,7 @@ func dbDiskFull(ctx context.Context, b *lab.Bench) {
 
 func dbLogFull(ctx context.Context, b *lab.Bench) {
 	// It stays down: what was under way when it gave up must be lost with the server.
-	disk, db, s, l := dbOnDisk(b, map[string]string{"restart_after_crash": "off"})
+	disk, db, s, l := dbOnDisk(b, lab.Settings{lab.PostgreSQL: {"restart_after_crash": "off"}})
 	disk.Fault(crashfs.Faults{Full: true, Match: dbNewLog})
 	b.Each(2, func(i int) {
 		if i == 0 {

@@ -23,28 +23,28 @@ var (
 func disks() []lab.Check {
 	return []lab.Check{
 		{
-			ID: "power-cut", Invariant: "D6", Only: lab.SQLite, Limit: 3 * time.Minute,
+			ID: "power-cut", Invariant: "D6", Only: onSQLite, Limit: 3 * time.Minute,
 			What:   "The power is cut 24 times under load: between two changes of the disk or at any moment, with nothing, a torn part or the first part kept of what was not flushed.",
 			Expect: "every acknowledged message is there after each cut with its seq and mid, cursors too, the log has no hole, and what was in doubt ends as one row",
 			Twins:  []lab.Sabotage{lyingDisk, noFlush},
 			Run:    powerCut,
 		},
 		{
-			ID: "disk-full", Invariant: "D1", Only: lab.SQLite,
+			ID: "disk-full", Invariant: "D1", Only: onSQLite,
 			What:   "The disk is full for a while: no file may grow. Then there is room again, and the server is killed and started.",
 			Expect: "no sent for what is not stored, the server lives, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    badDisk(crashfs.Faults{Full: true}, "writes refused", func(c crashfs.Counts) int { return c.NoSpace }),
 		},
 		{
-			ID: "write-error", Invariant: "D1", Only: lab.SQLite,
+			ID: "write-error", Invariant: "D1", Only: onSQLite,
 			What:   "Writes and flushes of the log fail with EIO for a while under load; then the power is cut.",
 			Expect: "no sent for what is not stored, the server lives, everything is sent again and there once",
 			Twins:  []lab.Sabotage{beforeFlush},
 			Run:    writeError,
 		},
 		{
-			ID: "slow-flush", Invariant: "D1", Only: lab.SQLite,
+			ID: "slow-flush", Invariant: "D1", Only: onSQLite,
 			What:   "Each flush takes 3 s; the client waits for 1.5 s and sends again; at the end the power is cut in the middle of a flush.",
 			Expect: "no answer before the flush, one row for each message, all that was answered is there after the cut",
 			Twins:  []lab.Sabotage{beforeFlush, noFlush},

@@ -61,7 +61,7 @@ func evidenceFaults(text string, all []lab.Check) (faults []string) {
 }
 
 func TestEvidenceFaults(t *testing.T) {
-	all := []lab.Check{{ID: "06-a", Invariant: "D1", Only: lab.SQLite}, {ID: "06-b", Invariant: "D1"}}
+	all := []lab.Check{{ID: "06-a", Invariant: "D1", Only: onSQLite}, {ID: "06-b", Invariant: "D1"}}
 	for row, want := range map[string]string{
 		"| D1 | x | `make lab LABFLAGS='06-*'` |":                       "",
 		"| D1 | x | `make lab LABFLAGS=06-a` |":                         "no row of the evidence runs 06-b",

@@ -19,28 +19,28 @@ var asynchronous = lab.Sabotage{Name: "asynchronous", What: "no commit waits for
 func failovers() []lab.Check {
 	return []lab.Check{
 		{
-			ID: "db-promotion-synchronous", Invariant: "D6", Only: lab.PostgreSQL, Limit: 2 * time.Minute,
+			ID: "db-promotion-synchronous", Invariant: "D6", Only: onPostgres, Limit: 2 * time.Minute,
 			What:   "The primary of a synchronous standby is killed under load from two nodes whose operator vouches for the replication; the standby is promoted.",
 			Expect: "every acknowledged message is there with its seq and mid, the epoch stays, and everything has its answer within 30 s",
 			Twins:  []lab.Sabotage{asynchronous},
 			Run:    promotionSynchronous,
 		},
 		{
-			ID: "db-promotion-asynchronous", Invariant: "D18", Only: lab.PostgreSQL, Limit: 2 * time.Minute,
+			ID: "db-promotion-asynchronous", Invariant: "D18", Only: onPostgres, Limit: 2 * time.Minute,
 			What:   "The primary of an asynchronous standby is killed while apps talk through two nodes; the standby lacks the last messages and is promoted.",
 			Expect: "the epoch rises once, lost promises are counted, the apps send again what was undone, and all end with one log, without a hole and each message once",
 			Twins:  []lab.Sabotage{lab.Planted(fault.KeepsEpoch, "the epoch stays, whatever is lost")},
 			Run:    promotionAsynchronous,
 		},
 		{
-			ID: "db-promotion-nodes-down", Invariant: "D18", Only: lab.PostgreSQL,
+			ID: "db-promotion-nodes-down", Invariant: "D18", Only: onPostgres,
 			What:   "Both nodes are killed, then the primary, and its standby is promoted; only then the nodes start again, and nobody vouches for the replication.",
 			Expect: "the nodes start and judge by themselves within 30 s, the epoch rises, everything is there and more is taken",
 			Twins:  []lab.Sabotage{lab.Planted(fault.KeepsEpoch, "the epoch stays, whatever is lost")},
 			Run:    promotionNodesDown,
 		},
 		{
-			ID: "db-old-primary-thaws", Invariant: "D6", Only: lab.PostgreSQL, Limit: 2 * time.Minute,
+			ID: "db-old-primary-thaws", Invariant: "D6", Only: onPostgres, Limit: 2 * time.Minute,
 			What:   "A primary loses its synchronous standby, sessions that wait for it are ended, and clients send again; then it freezes, the standby is promoted, and the old primary thaws in its nodes' reach.",
 			Expect: "nothing that no standby has is called sent, not even a repetition; nothing is written to the old primary any more; every acknowledged message is in the new one",
 			Twins:  []lab.Sabotage{lab.Planted(fault.DupUnwritten, "a duplicate is answered without a write, which would wait for the standby")},

@@ -18,28 +18,28 @@ import (
 func nodes() []lab.Check {
 	return []lab.Check{
 		{
-			ID: "node-paused", Invariant: "D2", Only: lab.PostgreSQL,
+			ID: "node-paused", Invariant: "D2", Only: onServers,
 			What:   "One of two nodes is stopped (SIGSTOP) for 5 s under load; its devices go to the other one and send again; then it goes on with what it had begun.",
 			Expect: "one row for each message, nothing acknowledged is lost, and a device that has moved is told so where it was, and acknowledges nothing there any more",
 			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
 			Run:    nodePaused,
 		},
 		{
-			ID: "listen-cut", Invariant: "D5", Only: lab.PostgreSQL, Shape: lab.Whole,
+			ID: "listen-cut", Invariant: "D5", Only: onPostgres, Shape: lab.Whole,
 			What:   "The connection on which a node listens is cut for 2 s, ended by the database, and swallowed without a word; each time a message is stored at the other node meanwhile. The sweep runs once a minute.",
 			Expect: "each message is with the device within 12 s, long before the sweep",
 			Twins:  []lab.Sabotage{lab.Planted(fault.MissedUntold, "a bus that hears again does not say that it was deaf")},
 			Run:    listenCut,
 		},
 		{
-			ID: "rolling-restart", Invariant: "D2", Only: lab.PostgreSQL, Limit: 2 * time.Minute,
+			ID: "rolling-restart", Invariant: "D2", Only: onServers, Limit: 2 * time.Minute,
 			What:   "Three nodes behind a balancer are restarted one after another while apps talk, first in good order, then by kill -9; each loses 10 replies, so that apps send again, and takes 20 ms for a commit, so that every end finds some under way.",
 			Expect: "each message once, every app handles the whole log in order, what was called sent is where it was said to be, outboxes are empty",
 			Twins:  []lab.Sabotage{lab.Planted(fault.ClientForgetsSent, "a message leaves the outbox when it is sent")},
 			Run:    rollingRestart,
 		},
 		{
-			ID: "sweep-cost", Invariant: "D5", Only: lab.PostgreSQL, Limit: 3 * time.Minute,
+			ID: "sweep-cost", Invariant: "D5", Only: onServers, Limit: 3 * time.Minute,
 			What:   "One conversation is busy beside 20 devices and 20 conversations at rest, and then beside 2,000 of each.",
 			Expect: "a sweep reads the database as often as before",
 			Twins:  []lab.Sabotage{lab.Planted(fault.SweepAsksAll, "each sweep compares every connection in full")},
