@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"model":             {}, // runs spin, and shares nothing with what it is a model of
 	// What tests the binary from outside shares no code with it, only what breaks
 	// the machine around it; benchmarks measure the parts in-process too.
-	"test": {"internal/lab/link", "internal/lab/postgres"},
+	"test": {"internal/lab/link", "internal/lab/mysql", "internal/lab/postgres", "internal/lab/redis"},
 	"test/bench": {
 		".", "wire", "internal/api", "internal/auth", "internal/bus", "internal/gateway", "internal/logic",
 		"internal/pending", "internal/store", "internal/store/sqlstore", "test",

@@ -22,7 +22,7 @@ const (
 // known is an audience as a node gave it.
 type known struct {
 	audience *impart.Audience
-	epoch    impart.Epoch // that the client knew before it asked
+	epoch    impart.Epoch // that the node knew
 	at       time.Time    // before it asked
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/rpc/impartpb"
@@ -335,7 +338,7 @@ func TestVersionsThatShareNothingSayWhatToUpgrade(t *testing.T) {
 
 		old := grpc.NewServer()
 		impartpb.RegisterLogicServiceServer(old, oldNode{})
-		ln := &pipes{conns: make(chan netConn), done: make(chan struct{})}
+		ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		w.mu.Lock()
 		w.nodes["node:1"] = &running{addr: "node:1", ln: ln}
 		w.mu.Unlock()
@@ -349,4 +352,111 @@ func TestVersionsThatShareNothingSayWhatToUpgrade(t *testing.T) {
 		old.Stop()
 		serving.Wait()
 	})
+}
+
+// TestASlowConversationHoldsUpNoOther: those that share its frame are answered before.
+func TestASlowConversationHoldsUpNoOther(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		clerk := newClerk(newShelf())
+		clerk.before = func(_ context.Context, sends []impart.Send) {
+			if sends[0].Conv == "c-slow" {
+				time.Sleep(10 * time.Second)
+			}
+		}
+		w.serve("node:1", clerk)
+		c := w.client("node:1")
+		synctest.Wait()
+		began := time.Now()
+		var all sync.WaitGroup
+		took := map[string]time.Duration{}
+		var mu sync.Mutex
+		for _, conv := range []string{"c-slow", "c-a", "c-b", "c-c"} { // woken together, so they share a frame
+			all.Go(func() {
+				must(w.t, c.Send(w.t.Context(), []impart.Send{message(conv, 0)})[0].Err)
+				mu.Lock()
+				defer mu.Unlock()
+				took[conv] = time.Since(began)
+			})
+		}
+		all.Wait()
+		if _, frames := observed(w.t, c.metrics.items, "upstream"); frames == 4 {
+			w.t.Error("no two shared a frame: the story tells nothing")
+		}
+		for conv, d := range took {
+			if (d > 0) != (conv == "c-slow") {
+				w.t.Errorf("%s took %v", conv, d)
+			}
+		}
+	})
+}
+
+// mad is a node that answers what nobody asked, in one of several ways, or fails.
+type mad struct {
+	impartpb.UnimplementedLogicServiceServer
+	answer func(*impartpb.UpstreamBatch) []*impartpb.UpstreamAck
+	fails  codes.Code
+}
+
+func (m mad) Sync(context.Context, *impartpb.SyncRequest) (*impartpb.Page, error) {
+	return nil, status.Error(m.fails, "mad")
+}
+
+func (mad) Watch(_ *impartpb.WatchRequest, stream grpc.ServerStreamingServer[impartpb.NodeState]) error {
+	_ = stream.Send(&impartpb.NodeState{State: impartpb.State_STATE_SERVING, Beat: 1, Protocol: newestProtocol})
+	<-stream.Context().Done()
+	return nil
+}
+
+func (m mad) Upstream(stream grpc.BidiStreamingServer[impartpb.UpstreamBatch, impartpb.UpstreamAckBatch]) error {
+	for {
+		b, err := stream.Recv()
+		if err != nil {
+			return nil //nolint:nilerr // the client has gone
+		}
+		_ = stream.Send(&impartpb.UpstreamAckBatch{Acks: m.answer(b)})
+	}
+}
+
+func (mad) Acks(stream grpc.BidiStreamingServer[impartpb.AckBatch, impartpb.AckedBatch]) error {
+	<-stream.Context().Done()
+	return nil
+}
+
+func (mad) Downstream(stream grpc.BidiStreamingServer[impartpb.DownstreamBatch, impartpb.DownstreamReplyBatch]) error {
+	<-stream.Context().Done()
+	return nil
+}
+
+// TestAnAnswerThatFitsNothingEndsTheConnection: no caller gets another's answer.
+func TestAnAnswerThatFitsNothingEndsTheConnection(t *testing.T) {
+	for name, answer := range map[string]func(*impartpb.UpstreamBatch) []*impartpb.UpstreamAck{
+		"another frame": func(b *impartpb.UpstreamBatch) []*impartpb.UpstreamAck {
+			return []*impartpb.UpstreamAck{{Batch: b.Id + 1, Seq: 99}}
+		},
+		"another place": func(b *impartpb.UpstreamBatch) []*impartpb.UpstreamAck {
+			return []*impartpb.UpstreamAck{{Batch: b.Id, Index: 2, Seq: 99}}
+		},
+		"twice": func(b *impartpb.UpstreamBatch) []*impartpb.UpstreamAck {
+			return []*impartpb.UpstreamAck{{Batch: b.Id, Seq: 1}, {Batch: b.Id, Seq: 99}, {Batch: b.Id, Index: 1, Seq: 2}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNetwork(t, func(w *network) {
+				server := grpc.NewServer()
+				impartpb.RegisterLogicServiceServer(server, mad{answer: answer})
+				ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				w.nodes["node:1"] = &running{addr: "node:1", ln: ln}
+				var serving sync.WaitGroup
+				serving.Go(func() { _ = server.Serve(ln) })
+				c := w.client("node:1")
+				for _, sent := range c.Send(w.t.Context(), []impart.Send{message("c-ab", 0), message("c-ab", 1)}) {
+					if impart.CodeOf(sent.Err) != impart.Unavailable || sent.Seq != 0 {
+						w.t.Errorf("it was taken for an answer: %+v", sent)
+					}
+				}
+				server.Stop()
+				serving.Wait()
+			})
+		})
+	}
 }

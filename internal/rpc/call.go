@@ -16,6 +16,8 @@ const (
 	maxTries = 4
 	// callWithin bounds a call whose caller has set no deadline.
 	callWithin = 30 * time.Second
+	// retryPause is the first wait before the only node there is gets a call again.
+	retryPause = 25 * time.Millisecond
 )
 
 // repeat says what may be done when the outcome of a call is unknown.
@@ -56,6 +58,9 @@ func attempt[R any](ctx context.Context, c *Client, op string, key uint64, how r
 		if err != nil {
 			return none, err
 		}
+		if s.node == avoid && try > 2 { // the only one there is, and it fails again
+			pause(ctx, time.Duration(try)*retryPause)
+		}
 		reply, err := do(ctx, s)
 		s.release()
 		if err == nil {
@@ -72,6 +77,16 @@ func attempt[R any](ctx context.Context, c *Client, op string, key uint64, how r
 		}
 		avoid = s.node
 		c.metrics.retries.WithLabelValues(op).Inc()
+	}
+}
+
+// pause waits, unless ctx ends before.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 

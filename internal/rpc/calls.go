@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -41,8 +42,14 @@ func nothing(*impartpb.Done) struct{} { return struct{}{} }
 // Hello implements [impart.Sessions]. It is made once: a first attempt that was
 // carried out after a second would outdo the session that the device was told.
 func (c *Client) Hello(ctx context.Context, hello impart.Hello) (impart.Welcome, error) {
+	came := time.Now()
 	welcome, err := unary(ctx, c, kind{"hello", hashOf(hello.Identity.User), once}, rules, impartpb.LogicServiceClient.Hello,
-		func(beat int64) *impartpb.HelloRequest { return toHello(hello, beat) }, fromWelcome)
+		func(beat int64) *impartpb.HelloRequest {
+			// A device may have said hello elsewhere while this one waited for a node.
+			late := hello
+			late.Age += time.Since(came)
+			return toHello(late, beat)
+		}, fromWelcome)
 	c.saw(welcome.Epoch)
 	return welcome, err
 }

@@ -209,6 +209,9 @@ func (c *Client) options(host string) []grpc.DialOption {
 func (c *Client) joined(s *session, first *impartpb.NodeState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if s.over {
+		return
+	}
 	s.state = first.State
 	if s.node.retired {
 		s.state = impartpb.State_STATE_DRAINING
@@ -241,6 +244,7 @@ var stateWords = map[impartpb.State]string{
 func (c *Client) left(s *session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	s.over = true
 	if s.node.session == s {
 		s.node.session = nil
 		s.node.err = errors.New("the connection has ended")
@@ -252,6 +256,10 @@ func (c *Client) left(s *session) {
 func (c *Client) disconnected(n *node, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if n.retired {
+		c.forget(n)
+		return
+	}
 	news := plainly(n.err) != plainly(err)
 	n.err = err
 	switch {
@@ -262,6 +270,13 @@ func (c *Client) disconnected(n *node, err error) {
 		c.log.Warn("no connection to a logic node", "node", n.addr, "err", plainly(err))
 	}
 	signal(c.again)
+}
+
+// forget ends a node whose address is no more. c.mu is held.
+func (c *Client) forget(n *node) {
+	n.cancel()
+	delete(c.nodes, n.addr)
+	c.metrics.up.DeleteLabelValues(n.addr)
 }
 
 // refresh finds out which connections take calls. c.mu is held.

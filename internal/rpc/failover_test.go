@@ -3,13 +3,18 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/rpc/impartpb"
 )
 
 // inNetwork tells a story in virtual time.
@@ -49,6 +54,55 @@ func TestAKilledNodesSendsGoToAnother(t *testing.T) {
 			w.t.Errorf("%d messages are stored", s.heads["c-ab"])
 		}
 	})
+}
+
+// TestTheOnlyNodeIsRestarted between commit and answer: its calls wait for it.
+func TestTheOnlyNodeIsRestarted(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		s := newShelf()
+		clerk := newClerk(s)
+		n := w.serve("node:1", clerk)
+		c := w.client("node:1")
+		synctest.Wait()
+		clerk.after = func() {
+			go w.stop(n)
+			time.Sleep(time.Second)
+		}
+		time.AfterFunc(700*time.Millisecond, func() { w.serve("node:1", newClerk(s)) })
+		sent := c.Send(w.t.Context(), []impart.Send{message("c-ab", 0)})[0]
+		if sent.Err != nil || !sent.Dup || s.heads["c-ab"] != 1 {
+			w.t.Errorf("%+v, and %d messages are stored", sent, s.heads["c-ab"])
+		}
+	})
+}
+
+// TestACallThatFailsGoesElsewhere: not to the same node again, as long as there is
+// another; but for what fares no better anywhere.
+func TestACallThatFailsGoesElsewhere(t *testing.T) {
+	for _, code := range []codes.Code{codes.Internal, codes.Unimplemented} {
+		inNetwork(t, func(w *network) {
+			server := grpc.NewServer()
+			impartpb.RegisterLogicServiceServer(server, mad{fails: code})
+			ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+			w.nodes["mad:1"] = &running{addr: "mad:1", ln: ln}
+			var serving sync.WaitGroup
+			serving.Go(func() { _ = server.Serve(ln) })
+			w.serve("node:1", newClerk(newShelf()))
+			c := w.client("mad:1", "node:1")
+			time.Sleep(time.Second)
+			failed := 0
+			for i := range 20 {
+				if _, err := c.Sync(w.t.Context(), impart.Sync{Conv: impart.ConvID(fmt.Sprint("c-", i))}); err != nil {
+					failed++
+				}
+			}
+			if again := value(w.t, c.metrics.retries.WithLabelValues("sync")); (failed == 0) != (code == codes.Internal) || (again == 0) != (code == codes.Unimplemented) {
+				w.t.Errorf("%v: %d of 20 calls failed, and %v were made again", code, failed, again)
+			}
+			server.Stop()
+			serving.Wait()
+		})
+	}
 }
 
 // TestANodeThatHangsIsGivenUp freezes a node's connections: its calls go to the other
@@ -161,8 +215,24 @@ func TestAHelloIsMadeOnce(t *testing.T) {
 		if impart.CodeOf(err) != impart.Unavailable {
 			w.t.Errorf("hello: %v", err)
 		}
+		synctest.Wait()
 		if s.hellos != 1 { // by the node that died, after its connection had gone
 			w.t.Errorf("%d hellos were carried out", s.hellos)
+		}
+	})
+}
+
+// TestAHelloGrowsOlderWhileItWaits for a node: of two, the one that was said later
+// counts, and this one may not be it any more.
+func TestAHelloGrowsOlderWhileItWaits(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		rules := &fake{answers: []any{impart.Welcome{}, nil}}
+		c := w.client("node:1")
+		time.AfterFunc(300*time.Millisecond, func() { w.serve("node:1", rules) })
+		_, err := c.Hello(w.t.Context(), impart.Hello{Identity: impart.Identity{User: "u-ana"}, Age: time.Second})
+		must(w.t, err)
+		if age := rules.asked[0].(impart.Hello).Age; age < 1300*time.Millisecond {
+			w.t.Errorf("it arrives as said %v ago", age)
 		}
 	})
 }

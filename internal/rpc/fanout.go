@@ -16,13 +16,11 @@ const maxAudienceQueries = 256
 type look struct {
 	known known // its audience is nil where nothing was
 	at    time.Time
-	epoch impart.Epoch
 }
 
 func (c *Client) look(conv impart.ConvID) look {
-	epoch := impart.Epoch(c.epoch.Load())
-	k, _ := c.audiences.get(conv, epoch)
-	return look{k, time.Now(), epoch}
+	k, _ := c.audiences.get(conv, impart.Epoch(c.epoch.Load()))
+	return look{k, time.Now()}
 }
 
 // version is that of the audience, 0 for none.
@@ -34,8 +32,8 @@ func (l look) version() int64 {
 }
 
 // audienceOf is the audience of an answer, or the one known before where the answer
-// says that it is that. It is kept where the node was of the client's epoch: one of an
-// older history would be taken for a later version.
+// says that it is that. It is kept for the epoch of the node: in another one it would
+// be taken for a later version than it is.
 func (c *Client) audienceOf(l look, a *impartpb.Audience, epoch impart.Epoch) *impart.Audience {
 	if a == nil {
 		return nil
@@ -45,7 +43,7 @@ func (c *Client) audienceOf(l look, a *impartpb.Audience, epoch impart.Epoch) *i
 		audience, from = fromAudience(a), "node"
 	}
 	c.metrics.audience.WithLabelValues(from).Inc()
-	if audience != nil && epoch == impart.Epoch(c.epoch.Load()) {
+	if audience != nil {
 		c.audiences.keep(known{audience, epoch, l.at})
 	}
 	return audience

@@ -66,14 +66,15 @@ type placed interface {
 	GetIndex() uint32
 }
 
-// start makes the lane's two goroutines; ended is called when the stream breaks.
+// start makes the lane's two goroutines; ended is called when the stream breaks,
+// before calls learn of it.
 func (l *lane[I, O, Q, R]) start(ctx context.Context, running *sync.WaitGroup, ended func(error)) {
 	l.wake, l.frames = make(chan struct{}, 1), map[uint64]*frame[I, O]{}
 	running.Go(func() { l.write(ctx) })
 	running.Go(func() {
 		err := l.read()
-		l.fail(err)
 		ended(err)
+		l.fail(err)
 	})
 }
 

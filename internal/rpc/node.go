@@ -56,7 +56,9 @@ type session struct {
 	active atomic.Int64  // calls that use it; raised under c.mu
 	idle   chan struct{} // a token: active has come down to 0
 
-	state impartpb.State // c.mu guards it
+	// c.mu guards what follows.
+	state impartpb.State
+	over  bool // it has ended, or is about to: no call may use it
 }
 
 // run connects to the node, and again, until ctx ends.
@@ -116,7 +118,10 @@ func (n *node) connected(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	defer lanes.Wait()
 	defer func() { _ = conn.Close() }() // before the lanes are waited for
-	if err := s.open(ctx, &lanes, func(err error) { cancel(fmt.Errorf("a stream broke: %w", err)) }); err != nil {
+	if err := s.open(ctx, &lanes, func(err error) {
+		n.c.left(s) // before anybody learns of it and looks for another
+		cancel(fmt.Errorf("a stream broke: %w", err))
+	}); err != nil {
 		return because(ctx, err)
 	}
 	s.beat.Store(first.Beat)

@@ -95,9 +95,7 @@ func (c *Client) update() {
 		}
 		n.retired = true
 		if n.session == nil {
-			n.cancel()
-			delete(c.nodes, addr)
-			c.metrics.up.DeleteLabelValues(addr)
+			c.forget(n)
 		}
 	}
 	for addr, host := range wanted {

@@ -209,8 +209,6 @@ func (v *valve) Write(b []byte) (int, error) {
 	return v.Conn.Write(b)
 }
 
-type netConn = net.Conn
-
 // value is what a counter stands at.
 func value(t testing.TB, c prometheus.Counter) float64 {
 	t.Helper()

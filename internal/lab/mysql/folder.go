@@ -138,7 +138,8 @@ CREATE USER %[1]s@'%%' IDENTIFIED BY '%[2]s';
 GRANT ALL ON *.* TO %[1]s@'%%' WITH GRANT OPTION;
 CREATE USER %[3]s@'%%' IDENTIFIED BY '%[4]s';
 `, admin, s.secrets.admin, Role, s.secrets.role)
-	_, err := s.run(ctx, &script, "--no-defaults", "--bootstrap", "--datadir="+s.data(), "--lc-messages-dir="+s.programs.Share,
+	// Several that begin at once would take each other's temporary tables in /tmp for leftovers.
+	_, err := s.run(ctx, &script, "--no-defaults", "--bootstrap", "--datadir="+s.data(), "--tmpdir="+s.dir, "--lc-messages-dir="+s.programs.Share,
 		"--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite", "--log-warnings=0")
 	if err != nil {
 		return err
@@ -171,7 +172,7 @@ func (s *Server) writeSettings() error {
 	all := maps.Clone(small)
 	all["bind_address"], all["port"] = "127.0.0.1", strconv.Itoa(s.port)
 	all["datadir"], all["lc_messages_dir"] = s.data(), s.programs.Share
-	all["pid_file"] = filepath.Join(s.dir, "pid")
+	all["pid_file"], all["tmpdir"] = filepath.Join(s.dir, "pid"), s.dir
 	all["socket"] = filepath.Join(s.dir, "sock")
 	if len(s.dir) > longestSocket {
 		all["socket"] = "sock" // in the data folder, from where the server starts it

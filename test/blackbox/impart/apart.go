@@ -13,7 +13,8 @@ var rolesApart = os.Getenv("IMPART_SHAPE") == "roles"
 
 // apart reports whether a server is to be a gateway and a logic node: where it has a database, and is not told otherwise.
 func (cfg *Config) apart() bool {
-	return rolesApart && len(cfg.Args) == 0 && strings.HasPrefix(cfg.storeAddress(), "postgres")
+	store := cfg.storeAddress()
+	return rolesApart && len(cfg.Args) == 0 && (strings.HasPrefix(store, "postgres") || strings.HasPrefix(store, "mysql"))
 }
 
 // setting is the last value of a variable in the settings, "" for none.
@@ -79,7 +80,7 @@ func (cfg *Config) apartEnv() []string {
 		nodes = append(nodes, n.Hop())
 	}
 	env := []string{"IM_STORE=", "IM_LOGIC=" + strings.Join(nodes, ",")}
-	if cfg.setting("IM_LISTEN_STORE") == "" {
+	if cfg.setting("IM_LISTEN_STORE") == "" && cfg.setting("IM_REDIS") == "" {
 		env = append(env, "IM_LISTEN_STORE="+cfg.storeAddress())
 	}
 	return env

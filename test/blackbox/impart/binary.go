@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
@@ -29,7 +30,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(binary.dir)
-	code := postgres.Tests(ending{m}).Run()
+	code := mysql.Tests(postgres.Tests(ending{m})).Run()
 	if err := shared.stopped; err != nil {
 		fmt.Fprintln(os.Stderr, "blackbox: shared server:", err)
 		code = max(code, 1)
@@ -125,6 +126,7 @@ var shared struct {
 	once    sync.Once
 	stopped error // of its end
 	dir     string
+	drop    func() error // of its store
 	srv     *Server
 	err     error
 }
@@ -158,6 +160,9 @@ func stopShared() error {
 	for _, s := range slices.Concat([]*Server{shared.srv}, shared.srv.peers, shared.srv.cfg.Logic) {
 		s.Kill()
 		errs = append(errs, s.Verdict())
+	}
+	if shared.drop != nil {
+		errs = append(errs, shared.drop())
 	}
 	return errors.Join(errs...)
 }

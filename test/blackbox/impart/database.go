@@ -88,10 +88,12 @@ func (d Database) HoldWrites(t testing.TB) (release func()) {
 	return release
 }
 
-// onPostgres is set to run the stories of one server on PostgreSQL instead of SQLite, and nodes is how many servers the
-// shared one then consists of.
+// onPostgres and onMySQL are set to run the stories of one server on a database instead of SQLite, withRedis beside a
+// Redis, and nodes is how many servers the shared one then consists of.
 var (
 	onPostgres = os.Getenv("IMPART_STORE") == "postgres"
+	onMySQL    = os.Getenv("IMPART_STORE") == "mysql"
+	withRedis  = os.Getenv("IMPART_REDIS") != ""
 	nodes      = max(1, atoi(os.Getenv("IMPART_NODES")))
 )
 
@@ -102,19 +104,20 @@ func atoi(s string) int {
 
 // launchShared starts the shared server, and what it needs.
 func launchShared(dir string) (*Server, error) {
-	if !onPostgres {
+	if !onPostgres && !onMySQL {
 		return Launch(Config{Dir: dir})
 	}
-	server, name, _, err := postgres.FreshDatabase(context.Background())
+	fresh, err := freshStore(context.Background())
 	if err != nil {
 		return nil, err
 	}
+	shared.drop = fresh.drop
 	var logic []*Server
 	for i := range nodes {
 		if !rolesApart {
 			break
 		}
-		node, err := launchLogic(Config{Dir: fmt.Sprintf("%s/rules%d", dir, i), Store: server.DSN(name)})
+		node, err := launchLogic(Config{Dir: fmt.Sprintf("%s/rules%d", dir, i), Store: fresh.address, Env: fresh.env})
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +129,7 @@ func launchShared(dir string) (*Server, error) {
 		if err := os.Mkdir(sub, 0o755); err != nil {
 			return nil, err
 		}
-		s, err := Launch(Config{Dir: sub, Store: server.DSN(name), Logic: logic})
+		s, err := Launch(Config{Dir: sub, Store: fresh.address, Env: fresh.env, Logic: logic})
 		if err != nil {
 			return nil, err
 		}

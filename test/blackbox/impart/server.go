@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,8 @@ type Config struct {
 	// Args are the arguments; none means "serve".
 	Args []string
 	// Store is the address of the store; "" is SQLite in Dir.
-	Store    string
-	database *Database // that Store is
+	Store string
+	fresh *freshDeployment // that Store is of
 	// NoStore leaves IM_STORE unset, so that the default path under Dir is used.
 	NoStore bool
 	// Binary is the binary to start, from Build; "" is the one that Main built.
@@ -70,9 +71,17 @@ func StartWith(t testing.TB, cfg Config) *Server {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
-	if onPostgres && cfg.Store == "" && !cfg.NoStore {
-		d := FreshDatabase(t)
-		cfg.Store, cfg.database = d.DSN(d.Name), &d
+	if (onPostgres || onMySQL) && cfg.Store == "" && cfg.setting("IM_STORE") == "" && !cfg.NoStore {
+		fresh, err := freshStore(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := fresh.drop(); err != nil {
+				t.Error(err)
+			}
+		})
+		cfg.Store, cfg.fresh, cfg.Env = fresh.address, fresh, append(slices.Clone(cfg.Env), fresh.env...)
 	}
 	s, err := Launch(cfg)
 	if err != nil {
