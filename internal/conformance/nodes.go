@@ -50,6 +50,19 @@ var nodeStories = []story{
 		}
 		same(w, "events", len(w.whole("ana", "c-0", 0).Events)+len(w.whole("ana", "c-1", 0).Events), 20)
 	}},
+	{"the clock is one for all nodes", func(w *world) {
+		nodes := w.twoNodes()
+		last := w.clock()
+		for i := range 6 {
+			v, err := nodes[i%2].Vitals(w.ctx)
+			w.must(err)
+			if v.Now < last || v.Asked.IsZero() || v.Took < 0 || time.Since(v.Asked) < v.Took/2 {
+				w.t.Errorf("node %d: %d at %v, which took %v; the clock said %d before", i%2, v.Now, v.Asked, v.Took, last)
+			}
+			last = v.Now
+		}
+		same(w, "since then", w.clock() >= last, true)
+	}},
 	{"two nodes give seqs without a hole or a double", func(w *world) {
 		nodes := w.twoNodes()
 		w.conversation("c", "ana")

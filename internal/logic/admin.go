@@ -32,7 +32,12 @@ func (s *Service) RevokeUser(ctx context.Context, user impart.UserID) (impart.Us
 	}
 	ctx, done := detach(ctx)
 	defer done()
-	now := s.now()
+	// Read anew: a token that was made before must not outlive this, nor one of later be void.
+	_, err := s.readClock(ctx)
+	if err != nil {
+		return impart.UserInfo{}, s.answer(ctx, "revoke user", err)
+	}
+	now := s.clock.now()
 	info, err := s.store.PutUser(ctx, user, nil, &now)
 	if err != nil {
 		return impart.UserInfo{}, s.answer(ctx, "revoke user", err)
@@ -80,7 +85,7 @@ func (s *Service) Devices(ctx context.Context, device impart.DeviceID, user impa
 func (s *Service) RaiseEpoch(ctx context.Context) (impart.Epoch, error) {
 	ctx, done := detach(ctx)
 	defer done()
-	epoch, err := s.store.RaiseEpoch(ctx, s.now())
+	epoch, err := s.store.RaiseEpoch(ctx, s.clock.now())
 	if err != nil {
 		return 0, s.answer(ctx, "raise epoch", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/time/rate"
 
 	"github.com/impart-im/impart"
@@ -39,6 +38,8 @@ type Service struct {
 	epoch     knownEpoch
 	ledger    ledger
 	failover  *failover
+	clock     clock
+	mids      mids
 
 	failures rate.Sometimes // keeps a broken store from flooding the log
 
@@ -72,6 +73,7 @@ func New(cfg Config) (*Service, error) {
 		failures:  rate.Sometimes{First: 10, Interval: time.Second},
 	}
 	s.epoch.reading = make(chan struct{}, 1)
+	s.clock.machine = s.now
 	s.failover = newFailover(s)
 	s.failover.state.State = impart.HistoryAccepted
 	if err := s.metrics.register(cfg.Metrics); err != nil {
@@ -80,6 +82,7 @@ func New(cfg Config) (*Service, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.unlearn = s.bus.Subscribe(s.learn)
+	s.followClock(ctx)
 	s.startCleaning(ctx)
 	s.running.Go(func() { s.failover.run(ctx) })
 	return s, nil
@@ -114,14 +117,14 @@ func (s *Service) learn(m bus.Message) {
 	}
 }
 
-// now is the time in milliseconds.
+// now is this machine's time, for ages that no other node compares: a history of the
+// store that is another has another clock too.
 func (s *Service) now() impart.Millis { return impart.Millis(fault.Wall(s.cfg.Now()).UnixMilli()) }
 
-// stamp is the id and the time of a new event. Ids rise strictly within the
-// process, whatever the clock does.
+// stamp is the id and the time of a new event, by the store's clock.
 func (s *Service) stamp() (impart.MID, impart.Millis) {
-	// The error is that of crypto/rand, which ends the process instead of failing.
-	return impart.MID(uuid.Must(uuid.NewV7()).String()), s.now()
+	now := s.clock.now()
+	return s.mids.next(now), now
 }
 
 // publish tells every node. A caller that has gone away does not stop it: what

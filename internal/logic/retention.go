@@ -2,6 +2,7 @@ package logic
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -16,6 +17,9 @@ const (
 	// cleanFirst and cleanEvery say when rounds begin.
 	cleanFirst = 10 * time.Second
 	cleanEvery = time.Minute
+	// cleanOffset is how far the store's clock and this machine's may be apart for
+	// anything to be removed: one of them is wrong, and what is gone does not come back.
+	cleanOffset = time.Minute
 )
 
 // cleaning removes what is older than a given age.
@@ -50,7 +54,10 @@ func (s *Service) clean(ctx context.Context, c cleaning) {
 
 // cleanRound removes batches until nothing is too old any more.
 func (s *Service) cleanRound(ctx context.Context, c cleaning) error {
-	before := s.now() - impart.Millis(c.age.Milliseconds())
+	before, err := s.cleanBefore(ctx, c.age)
+	if err != nil {
+		return err
+	}
 	for {
 		removed, more, err := c.remove(ctx, before, cleanBatch)
 		s.metrics.removed.WithLabelValues(c.table).Add(float64(removed))
@@ -61,6 +68,20 @@ func (s *Service) cleanRound(ctx context.Context, c cleaning) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// cleanBefore is the time that is age ago by the store's clock, read now (hole 18).
+func (s *Service) cleanBefore(ctx context.Context, age time.Duration) (impart.Millis, error) {
+	v, err := s.readClock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	now, machine := s.clock.now(), s.now()
+	apart := time.Duration(max(now-machine, machine-now)) * time.Millisecond
+	if apart > cleanOffset+v.Took {
+		return 0, fmt.Errorf("the store's clock and this machine's are %v apart: one of them is wrong, so nothing is removed", apart.Round(time.Second))
+	}
+	return now - millisOf(age), nil
 }
 
 // pause waits, and reports whether it was for the whole time.

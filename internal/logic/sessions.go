@@ -31,7 +31,7 @@ func (s *Service) Hello(ctx context.Context, hello impart.Hello) (impart.Welcome
 	if err := s.checkHello(ctx, &hello); err != nil {
 		return impart.Welcome{}, s.answer(ctx, "hello", err)
 	}
-	now := s.now()
+	now := s.clock.now()
 	turn := s.ledger.begin()
 	device, err := s.store.Hello(ctx, store.Hello{
 		User: hello.Identity.User, Device: hello.Device, Install: hello.Install, N: hello.N, History: hello.History, Said: said,

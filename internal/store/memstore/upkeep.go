@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/store"
@@ -102,9 +103,16 @@ func (s *Store) Settings(ctx context.Context) ([]store.Setting, error) {
 	}}, nil
 }
 
-// Vitals implements [store.Upkeep]: the clock is this machine's, and nobody follows.
-func (s *Store) Vitals(ctx context.Context) (store.Vitals, error) {
-	return store.Vitals{}, errors.Join(ctx.Err(), s.closed())
+// Vitals implements [store.Upkeep]: nobody follows, and the clock counts where
+// several nodes have it in common.
+func (s *Store) Vitals(ctx context.Context) (v store.Vitals, err error) {
+	if err := errors.Join(ctx.Err(), s.closed()); err != nil {
+		return v, err
+	}
+	if s.shared {
+		v.Now, v.Asked = s.now(), time.Now()
+	}
+	return v, nil
 }
 
 // Ping implements [store.Upkeep].
