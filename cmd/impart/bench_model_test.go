@@ -25,16 +25,22 @@ func TestModelOnPostgresCountsWhatTheDatabaseWrites(t *testing.T) {
 	}
 	folder := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), exe, "bench", "model", "--store", "postgres", "--dir", folder, "--json",
-		"--senders", "4", "--connected", "24", "--at", "0.5", "--duration", "500ms")
+		"--senders", "4", "--connected", "24", "--at", "0.2", "--duration", "500ms")
 	cmd.Args[0] = "impart"
 	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, failed := cmd.Output()
 	var report bench.Report
 	if err := json.Unmarshal(out, &report); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v, %v\n%s", failed, err, out)
+	}
+	for _, check := range report.Checks {
+		// How fast a machine is that runs other tests too is not what this is about.
+		if !check.OK && check.Name != "the rate was held" {
+			t.Errorf("%s: %s", check.Name, check.Detail)
+		}
+	}
+	if report.Model == nil {
+		t.Fatalf("%v\n%s", failed, out)
 	}
 	c := report.Model.Costs
 	// An event, its dedup row and the head, which messages of one conversation share

@@ -160,6 +160,10 @@ func (m *costing) alone(ctx context.Context) error {
 	return t.end()
 }
 
+// fewDevices are too few to tell the memory of a connection by: the server's own
+// growth is more.
+const fewDevices = 500
+
 // step is a window of one kind of operation. do is the k-th of a sender, from 0.
 type step struct {
 	name string
@@ -330,7 +334,9 @@ func (m *costing) mixed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.costs.Connection = max(full-empty, 0) / float64(m.load.Devices)
+	if m.load.Devices >= fewDevices {
+		m.costs.Connection = max(full-empty, 0) / float64(m.load.Devices)
+	}
 	before, err := m.look(ctx, t, true)
 	if err != nil {
 		return err
