@@ -8,7 +8,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes test-roles assets-check shell-check deploy-check generate generate-check model lab campaign campaign-nodes campaign-hunt fuzz bench random ci docs clean
+.PHONY: help build run test test-short vet lint fmt fmt-check tidy-check test-go test-blackbox test-nodes test-roles assets-check shell-check deploy-check generate generate-check model lab campaign campaign-nodes campaign-apart campaign-hunt fuzz bench random ci docs clean
 
 GO        ?= go
 FUZZTIME  ?= 30s
@@ -134,9 +134,15 @@ campaign-nodes: ## drawn schedules with three nodes on PostgreSQL: RUNS/20 of th
 	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
 	bin/impart-fault lab campaign --store postgres --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
 
+campaign-apart: ## drawn schedules with three gateways and three logic nodes on PostgreSQL and a Redis: RUNS/20 of them, from SEED
+	@scripts/find-postgres.sh >/dev/null
+	@scripts/find-redis.sh >/dev/null
+	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
+	bin/impart-fault lab campaign --store postgres --redis --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
+
 campaign-hunt: ## every planted bug, in virtual time and with real processes, until it is found
 	$(GO) test -tags fault -count=1 -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
-	CAMPAIGN_ALL=1 $(GO) test -count=1 -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound' ./internal/lab/campaign/processes
+	CAMPAIGN_ALL=1 $(GO) test -count=1 -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound|TestPlantedBugsApartAreFound' ./internal/lab/campaign/processes
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)

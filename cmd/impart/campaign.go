@@ -26,6 +26,7 @@ type campaignFlags struct {
 	parallel              int
 	binary, ledger, store string
 	simulate, show, json  bool
+	redis                 bool
 }
 
 func labCampaignCommand(env streams) *cobra.Command {
@@ -36,10 +37,10 @@ func labCampaignCommand(env streams) *cobra.Command {
 		Long: "Draws a schedule from each seed: devices that send, recall, go away, crash, are reinstalled and come back from backups; links that fail; a server that is killed, drained and restored. " +
 			"It runs each on a real server and on clients built on the SDK, and judges what they saw: each log against a sequential model, and the invariants D1 to D17. Ends with 1 if something was found.\n\n" +
 			"A seed always draws the same schedule. What the machine does in between is not in its hand: a finding may need a few runs to show again.\n\n" +
-			"With --store postgres three nodes share a database, with a synchronous standby in some runs: nodes are killed, drained, frozen and cut from the database one by one, and the database is stopped, killed, frozen and replaced.\n\n" +
+			"With --store postgres three nodes share a database, with a synchronous standby in some runs: nodes are killed, drained, frozen and cut from the database one by one, and the database is stopped, killed, frozen and replaced. With --redis each node is a gateway and a logic node: they are killed and frozen one by one too, the ways between them are cut, and Redis is killed, frozen and wiped.\n\n" +
 			"With --simulate the runs are in virtual time: the server's own code on a store in memory, thousands of them in minutes. That is a Go test and needs the source tree and the go command.\n\n" +
 			"Every run is a line of the ledger. A campaign that was interrupted goes on where it stopped, as long as the version is the same.",
-		Example: "# 200 runs with real processes\nimpart lab campaign --runs 200 --seed 1\n\n# 100 with three nodes on PostgreSQL\nimpart lab campaign --store postgres --runs 100\n\n# 10,000 in virtual time\nimpart lab campaign --simulate --runs 10000 --seed 1\n\n" +
+		Example: "# 200 runs with real processes\nimpart lab campaign --runs 200 --seed 1\n\n# 100 with three nodes on PostgreSQL\nimpart lab campaign --store postgres --runs 100\n\n# 100 with gateways and logic nodes apart\nimpart lab campaign --store postgres --redis --runs 100\n\n# 10,000 in virtual time\nimpart lab campaign --simulate --runs 10000 --seed 1\n\n" +
 			"# one seed again, and what it does\nimpart lab campaign --seed 17 --runs 1 --ledger ''\nimpart lab campaign --seed 17 --show",
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +57,8 @@ func labCampaignCommand(env streams) *cobra.Command {
 	flags.BoolVar(&f.show, "show", false, "show the schedule of the first seed and do nothing else")
 	flags.StringVar(&f.binary, "binary", "", "program built with -tags fault that servers run")
 	flags.StringVar(&f.ledger, "ledger", filepath.Join(evidenceFolder, "campaign.jsonl"), "file of the runs so far; '' keeps none")
-	addEngine(cmd, &f.store)
+	flags.StringVar(&f.store, "store", string(lab.SQLite), "what servers keep their messages in: sqlite, or postgres (private servers, which need PostgreSQL's programs)")
+	flags.BoolVar(&f.redis, "redis", false, "with --store postgres: gateways and logic nodes apart, with a private Redis between them")
 	addJSON(cmd, &f.json)
 	return cmd
 }
@@ -66,6 +68,9 @@ func (f *campaignFlags) nodes() bool { return f.store == string(lab.PostgreSQL) 
 
 // draw makes the plan of a seed.
 func (f *campaignFlags) draw(seed uint64, steps int) *campaign.Plan {
+	if f.redis {
+		return campaign.DrawApart(seed, steps)
+	}
 	if f.nodes() {
 		return campaign.DrawNodes(seed, steps)
 	}
@@ -85,8 +90,11 @@ type campaignReport struct {
 }
 
 func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams) error {
-	if _, err := labEngine(f.store); err != nil {
-		return err
+	if f.store != string(lab.SQLite) && !f.nodes() {
+		return usagef("--store is %q and should be sqlite or postgres", f.store)
+	}
+	if f.redis && !f.nodes() {
+		return usagef("--redis needs --store postgres")
 	}
 	if f.simulate && f.nodes() {
 		return usagef("--simulate has its store in memory: leave out --store")
@@ -107,6 +115,9 @@ func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams
 	r := &campaignReport{Kind: campaign.Processed, First: f.seed, Faulty: []campaign.Entry{}}
 	if f.nodes() {
 		r.Kind = campaign.Clustered
+		if f.redis {
+			r.Kind = campaign.Apart
+		}
 	}
 	began := time.Now()
 	told := func(e campaign.Entry, before bool) {

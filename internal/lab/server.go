@@ -223,10 +223,10 @@ func (s *Server) Restart(env ...string) {
 
 // Kill ends the process as a crash does.
 func (s *Server) Kill() {
-	s.KillEdge()
-	if s.own != nil {
+	if s.own != nil { // first: what it has not committed is lost with it
 		s.own.KillEdge()
 	}
+	s.KillEdge()
 }
 
 // KillEdge is Kill for the process that has the connections: a gateway's logic node

@@ -72,6 +72,13 @@ func DrawNodes(seed uint64, steps int) *Plan {
 	return draw(d, seed, steps, slices.Concat(weights, nodeWeights))
 }
 
+// DrawApart is DrawNodes for three gateways and three logic nodes.
+func DrawApart(seed uint64, steps int) *Plan {
+	d := &draft{Rand: rand.New(rand.NewPCG(seed, 13))}
+	d.Nodes, d.Standby, d.Apart = 3, d.IntN(3) == 0, true
+	return draw(d, seed, steps, slices.Concat(weights, nodeWeights, apartWeights))
+}
+
 func draw(d *draft, seed uint64, steps int, weights []weight) *Plan {
 	d.Seed, d.Users = seed, users
 	d.Convs = []history.Conversation{

@@ -6,6 +6,12 @@ var nodeWeights = []weight{
 	{3, (*draft).dbStop}, {3, (*draft).dbKill}, {2, (*draft).dbPause}, {3, (*draft).promote},
 }
 
+// apartWeights are drawn beside those when gateways and logic nodes are apart.
+var apartWeights = []weight{
+	{5, (*draft).logicKill}, {5, (*draft).edgeKill}, {3, (*draft).logicPause}, {5, (*draft).hopCut},
+	{3, (*draft).redisKill}, {2, (*draft).redisPause}, {2, (*draft).redisWipe},
+}
+
 // node adds a step that breaks one node for a while.
 func (d *draft) node(do Deed, most int) {
 	d.add(Step{Do: do, Phone: d.IntN(d.Nodes), Size: 1 + d.IntN(most)})
@@ -22,6 +28,14 @@ func (d *draft) database(do Deed, most int) {
 	d.add(Step{Do: do, Size: 1 + d.IntN(most)})
 	d.send()
 }
+
+func (d *draft) logicKill()  { d.node(LogicKill, 20) }
+func (d *draft) edgeKill()   { d.node(EdgeKill, 20) }
+func (d *draft) logicPause() { d.node(LogicPause, 40) }
+func (d *draft) hopCut()     { d.node(HopCut, 60) }
+func (d *draft) redisKill()  { d.database(RedisKill, 30) }
+func (d *draft) redisPause() { d.database(RedisPause, 40) }
+func (d *draft) redisWipe()  { d.database(RedisWipe, 1) }
 
 func (d *draft) dbStop()  { d.database(DBStop, 20) }
 func (d *draft) dbKill()  { d.database(DBKill, 20) }

@@ -20,6 +20,7 @@ const (
 	Simulated Kind = "simulated" // in virtual time
 	Processed Kind = "processes"
 	Clustered Kind = "nodes" // three on PostgreSQL
+	Apart     Kind = "apart" // three gateways and three logic nodes on PostgreSQL and a Redis
 )
 
 // Entry is one run in a ledger: a line of JSON.

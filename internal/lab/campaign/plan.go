@@ -25,6 +25,8 @@ type Plan struct {
 	Nodes int
 	// Standby: the database has a synchronous standby.
 	Standby bool
+	// Apart: each node is a gateway and a logic node, and they share a Redis.
+	Apart bool
 }
 
 // Device is a device with an application on it.
@@ -87,6 +89,18 @@ const (
 	DBKill    Deed = "db-kill"    // kill -9 of all its processes
 	DBPause   Deed = "db-pause"   // SIGSTOP of all its processes
 	Promote   Deed = "promote"    // kill -9 of the primary; the standby takes over
+)
+
+// The deeds of what breaks between gateways and logic nodes. Phone is the pair, Size
+// how many beats it lasts.
+const (
+	LogicKill  Deed = "logic-kill"  // kill -9 of a logic node alone
+	EdgeKill   Deed = "edge-kill"   // kill -9 of a gateway alone
+	LogicPause Deed = "logic-pause" // SIGSTOP
+	HopCut     Deed = "hop-cut"     // the way to a logic node
+	RedisKill  Deed = "redis-kill"  // it comes back empty
+	RedisPause Deed = "redis-pause" // SIGSTOP
+	RedisWipe  Deed = "redis-wipe"  // it forgets everything
 )
 
 // The deeds of an observer who asks for things whose answers are known.
@@ -154,7 +168,7 @@ func (p *Plan) String() string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "seed %d\n", p.Seed)
 	if p.Nodes > 0 {
-		fmt.Fprintf(&out, "%d nodes on one database, with a synchronous standby: %v\n", p.Nodes, p.Standby)
+		fmt.Fprintf(&out, "%d nodes on one database, with a synchronous standby: %v, gateways and logic nodes apart: %v\n", p.Nodes, p.Standby, p.Apart)
 	}
 	for _, c := range p.Convs {
 		fmt.Fprintf(&out, "conversation %s (history %s): %s\n", c.ID, c.History, join(c.Founders))
@@ -187,11 +201,11 @@ func join[S ~string](list []S) string {
 func (s *Step) String() string {
 	text := fmt.Sprintf("%-11s", s.Do)
 	switch s.Do {
-	case NodeKill, NodeDrain, NodePause, NodeCut:
+	case NodeKill, NodeDrain, NodePause, NodeCut, LogicKill, EdgeKill, LogicPause, HopCut:
 		return text + fmt.Sprintf("node %d for %d beats", s.Phone, s.Size)
-	case DBStop, DBKill, DBPause:
+	case DBStop, DBKill, DBPause, RedisKill, RedisPause:
 		return text + fmt.Sprintf("for %d beats", s.Size)
-	case Promote:
+	case Promote, RedisWipe:
 		return strings.TrimRight(text, " ")
 	case Kill, Drain, Backup, Restore, Raise, Join, Part, Look, Rest, Resend, Batch, Collide, Early, AckBack, AckFar:
 	default:

@@ -12,6 +12,9 @@ func TestASeedDrawsTheSamePlan(t *testing.T) {
 		if a, b := DrawNodes(seed, 60).String(), DrawNodes(seed, 60).String(); a != b {
 			t.Errorf("seed %d draws two schedules for nodes", seed)
 		}
+		if a, b := DrawApart(seed, 60).String(), DrawApart(seed, 60).String(); a != b {
+			t.Errorf("seed %d draws two schedules for roles apart", seed)
+		}
 		for _, s := range Draw(seed, 60).Steps {
 			kinds[s.Do]++
 		}

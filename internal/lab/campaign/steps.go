@@ -13,7 +13,8 @@ func (r *Run) step(s *Step) error {
 	switch s.Do {
 	case Kill, Drain, Backup, Restore, Raise, Join, Part:
 		return r.operate(s)
-	case NodeKill, NodeDrain, NodePause, NodeCut, DBStop, DBKill, DBPause, Promote:
+	case NodeKill, NodeDrain, NodePause, NodeCut, DBStop, DBKill, DBPause, Promote,
+		LogicKill, EdgeKill, LogicPause, HopCut, RedisKill, RedisPause, RedisWipe:
 		return r.breakDown(s)
 	case Look, Resend, Batch, Collide, Early, AckBack, AckFar:
 		return r.observe(s)

@@ -13,14 +13,18 @@ import (
 	"github.com/impart-im/impart/internal/lab/link"
 	"github.com/impart-im/impart/internal/lab/postgres"
 	"github.com/impart-im/impart/internal/lab/process"
+	"github.com/impart-im/impart/internal/lab/redis"
 )
 
 // Nodes is a world of several servers on one PostgreSQL database of its own, each
-// behind a link to it. Devices reach whichever node is next.
+// behind a link to it. Devices reach whichever node is next. Where roles are apart a
+// server is a gateway and a logic node: each gateway asks all logic nodes, over a link
+// to each.
 type Nodes struct {
 	*Field
 	plan *campaign.Plan
 	all  []*node
+	memo *redis.Server // where roles are apart
 
 	ops sync.Mutex // one thing is done to nodes and database at a time
 
@@ -34,11 +38,13 @@ var _ campaign.Cluster = (*Nodes)(nil)
 
 // node is one server.
 type node struct {
-	dir  string
-	link *link.Proxy // to the database
-	proc *process.Process
-	ill  bool // frozen, or cut from the database
-	away bool // ended on purpose, until it is started again
+	dir   string
+	link  *link.Proxy      // to the database
+	proc  *process.Process // the server, or the gateway
+	rules *process.Process // the logic node, where roles are apart
+	hop   *link.Proxy      // to the logic node
+	ill   bool             // frozen, or cut from the database
+	away  bool             // ended on purpose, until it is started again
 	// drained: how it ended is known. Cut from its database it does not end in order.
 	drained bool
 }
@@ -76,14 +82,21 @@ func NewNodes(ctx context.Context, plan *campaign.Plan, cfg Config) (_ *Nodes, e
 			return nil, err
 		}
 	}
-	for i := range plan.Nodes {
-		proxy, err := link.New(plan.Seed+uint64(i), func() string { return n.db().Addr() })
-		if err != nil {
+	if plan.Apart {
+		if n.memo, err = redis.Start(ctx, redis.Options{}); err != nil {
 			return nil, err
 		}
-		dir := filepath.Join(cfg.Dir, fmt.Sprint("node-", i))
-		n.all = append(n.all, &node{dir: dir, link: proxy})
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	}
+	for i := range plan.Nodes {
+		each := &node{dir: filepath.Join(cfg.Dir, fmt.Sprint("node-", i))}
+		n.all = append(n.all, each)
+		if each.link, err = link.New(plan.Seed+uint64(i), func() string { return n.db().Addr() }); err != nil {
+			return nil, err
+		}
+		if each.hop, err = link.New(plan.Seed+uint64(i), func() string { return n.hopOf(each) }); err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(each.dir, 0o755); err != nil {
 			return nil, err
 		}
 	}
@@ -95,6 +108,22 @@ func (n *Nodes) db() *postgres.Server {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.primary
+}
+
+// processes are those of a node that have been started.
+func (each *node) processes() []*process.Process {
+	var all []*process.Process
+	for _, p := range []*process.Process{each.proc, each.rules} {
+		if p != nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// runs reports whether all of a node's processes do.
+func (n *Nodes) runs(each *node) bool {
+	return each.proc != nil && each.proc.Running() && (!n.plan.Apart || each.rules.Running())
 }
 
 // reach is the next node that is well, or any: who asks for something knows better
@@ -133,7 +162,7 @@ func (n *Nodes) Start(death campaign.Death) error {
 		return err
 	}
 	for i, each := range n.all {
-		if each.proc != nil && each.proc.Running() {
+		if n.runs(each) {
 			continue
 		}
 		at := death
@@ -158,13 +187,22 @@ func (n *Nodes) start(each *node, death campaign.Death) error {
 	if n.plan.Standby {
 		env = append(env, "IM_REPLICATION=sync")
 	}
-	p, err := process.Start(n.ctx, process.Config{Binary: n.cfg.Binary, Env: env, Dir: each.dir})
-	if err != nil {
-		return err
+	if n.plan.Apart {
+		if err := n.startApart(each, env); err != nil {
+			return err
+		}
+	} else {
+		p, err := process.Start(n.ctx, process.Config{Binary: n.cfg.Binary, Env: env, Dir: each.dir})
+		if err != nil {
+			return err
+		}
+		n.mu.Lock()
+		each.proc = p
+		n.mu.Unlock()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	each.proc, each.away, each.drained, each.ill = p, false, false, false
+	each.away, each.drained, each.ill = false, false, false
 	return nil
 }
 
@@ -180,12 +218,18 @@ func (n *Nodes) Kill() {
 
 // kill ends one node. One that has ended by itself is a finding.
 func (n *Nodes) kill(each *node) {
-	if each.proc == nil || each.drained {
+	if each.drained {
 		return
 	}
-	each.proc.Kill()
-	if code := each.proc.ExitCode(); code != halted && code != 0 && n.tape != nil {
-		n.tape.Wrong("D6", "a node ended by itself with exit code %d:\n%s", code, each.proc.LogTail(20))
+	for _, p := range each.processes() {
+		n.end(p)
+	}
+}
+
+func (n *Nodes) end(p *process.Process) {
+	p.Kill()
+	if code := p.ExitCode(); code != halted && code != 0 && n.tape != nil {
+		n.tape.Wrong("D6", "a node ended by itself with exit code %d:\n%s", code, p.LogTail(20))
 	}
 }
 
@@ -204,12 +248,17 @@ func (n *Nodes) Drain() error {
 func (n *Nodes) drain(each *node) error {
 	ctx, cancel := context.WithTimeout(n.ctx, 20*time.Second)
 	defer cancel()
-	code, err := each.proc.Terminate(ctx)
 	each.drained = true
-	if err == nil && code > 1 && code != halted {
-		err = fmt.Errorf("a drained node ended with exit code %d", code)
+	for _, p := range each.processes() { // the gateway first
+		code, err := p.Terminate(ctx)
+		if err == nil && code > 1 && code != halted {
+			err = fmt.Errorf("a drained node ended with exit code %d", code)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // Died implements [campaign.World].
@@ -217,7 +266,7 @@ func (n *Nodes) Died() bool {
 	n.ops.Lock()
 	defer n.ops.Unlock()
 	for _, each := range n.all {
-		if !each.away && !each.proc.Running() {
+		if !each.away && !n.runs(each) {
 			return true
 		}
 	}
@@ -276,25 +325,38 @@ func (n *Nodes) breakOne(s *campaign.Step) (mend func() error, err error) {
 		each.away = true
 		return func() error { return n.revive(each) }, n.drain(each)
 	case campaign.NodePause:
-		n.sets(each, true)
-		err := each.proc.Pause()
-		if errors.Is(err, os.ErrProcessDone) {
-			err = nil
-		}
-		return func() error {
-			n.sets(each, false)
-			if err := each.proc.Resume(); !errors.Is(err, os.ErrProcessDone) {
-				return err
-			}
-			return nil
-		}, err
+		return n.pause(each, each.processes()...)
 	case campaign.NodeCut:
 		way := []link.Direction{link.Up, link.Down, link.Both}[s.Size%3]
 		each.link.Shape(way, func(s *link.Shape) { s.BlackHole = true })
 		n.sets(each, true)
 		return func() error { n.sets(each, false); each.link.Heal(); return nil }, nil
 	}
+	if n.plan.Apart {
+		if mend, err := n.breakApart(s, each); mend != nil || err != nil {
+			return mend, err
+		}
+	}
 	return n.breakDatabase(s)
+}
+
+// pause freezes processes of a node.
+func (n *Nodes) pause(each *node, all ...*process.Process) (mend func() error, err error) {
+	n.sets(each, true)
+	for _, p := range all {
+		if failed := p.Pause(); !errors.Is(failed, os.ErrProcessDone) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return func() (err error) {
+		n.sets(each, false)
+		for _, p := range all {
+			if failed := p.Resume(); !errors.Is(failed, os.ErrProcessDone) {
+				err = errors.Join(err, failed)
+			}
+		}
+		return err
+	}, err
 }
 
 func (n *Nodes) breakDatabase(s *campaign.Step) (mend func() error, err error) {
@@ -332,7 +394,7 @@ func (n *Nodes) promote(old *postgres.Server) error {
 
 // revive starts a node that is away.
 func (n *Nodes) revive(each *node) error {
-	if each.proc.Running() {
+	if n.runs(each) {
 		return nil
 	}
 	if err := n.wake(); err != nil {
@@ -355,11 +417,18 @@ func (n *Nodes) Close() error {
 	defer n.ops.Unlock()
 	var errs []error
 	for _, each := range n.all {
-		if each.proc != nil {
-			each.proc.Kill()
-			errs = append(errs, each.proc.Verdict())
+		for _, p := range each.processes() {
+			p.Kill()
+			errs = append(errs, p.Verdict())
 		}
-		each.link.Close()
+		for _, l := range []*link.Proxy{each.link, each.hop} {
+			if l != nil {
+				l.Close()
+			}
+		}
+	}
+	if n.memo != nil {
+		errs = append(errs, n.memo.Close())
 	}
 	for _, db := range []*postgres.Server{n.standby, n.primary} {
 		if db != nil {

@@ -22,11 +22,22 @@ var plantedNodes = []plant{
 // TestNodes: nothing is found on clean nodes.
 func TestNodes(t *testing.T) { clean(t, "CAMPAIGN_NODE_RUNS", 1, campaign.DrawNodes) }
 
+// TestApart: nor on gateways and logic nodes apart.
+func TestApart(t *testing.T) { clean(t, "CAMPAIGN_APART_RUNS", 1, campaign.DrawApart) }
+
 // TestPlantedBugsOfNodesAreFound: the judge can fail here too. CAMPAIGN_ALL=1 hunts
 // all.
 func TestPlantedBugsOfNodesAreFound(t *testing.T) {
 	binary := program(t)
 	for _, p := range chosen(plantedNodes) {
 		t.Run(string(p.bug), func(t *testing.T) { hunt(t, binary, p, campaign.DrawNodes) })
+	}
+}
+
+// TestPlantedBugsApartAreFound: nor is it blind where roles are apart.
+func TestPlantedBugsApartAreFound(t *testing.T) {
+	binary := program(t)
+	for _, p := range chosen(plantedNodes) {
+		t.Run(string(p.bug), func(t *testing.T) { hunt(t, binary, p, campaign.DrawApart) })
 	}
 }
