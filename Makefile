@@ -41,7 +41,7 @@ build: ## build bin/impart
 run: ## run the server with its defaults: http://127.0.0.1:8080
 	$(GO) run ./cmd/impart serve
 
-test: fmt-check vet lint shell-check deploy-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, MariaDB, Redis, spin, buf and a C compiler; up to 15 minutes)
+test: fmt-check vet lint shell-check deploy-check assets-check generate-check model test-go test-blackbox ## everything, as CI does (needs Chromium, PostgreSQL, MariaDB, Redis, HAProxy, spin, buf and a C compiler; up to 15 minutes)
 
 test-short: ## only what needs Go, and is quick
 	$(GO) test -short $(TESTFLAGS) ./...
