@@ -179,6 +179,22 @@ var failoverStories = []story{
 		w.must(err)
 		same(w, "missing", missing, broken)
 	}},
+	{"a node is told of others that have its name and live", func(w *world) {
+		w.need(w.Replace != nil, "Replace")
+		double := store.Node{ID: "n-3", Name: nodeOne.Name}
+		for _, beat := range []struct {
+			node      store.Node
+			namesakes int
+		}{{nodeOne, 0}, {nodeTwo, 0}, {double, 1}, {nodeOne, 1}, {nodeTwo, 0}} {
+			got, err := w.Store.Beat(w.ctx, beat.node)
+			w.must(err)
+			same(w, beat.node.ID+" has namesakes", got.Namesakes, beat.namesakes)
+		}
+		w.must(w.Store.Leave(w.ctx, double))
+		got, err := w.Store.Beat(w.ctx, nodeOne)
+		w.must(err)
+		same(w, "namesakes that have left", got.Namesakes, 0)
+	}},
 	{"of two nodes one decides, with the verdicts of both", func(w *world) {
 		second := w.second()
 		w.Replace(w.t)
@@ -198,7 +214,9 @@ var failoverStories = []story{
 			w.t.Fatalf("the first finds %+v, want that another node has judged", halt)
 		}
 		// Its verdict has been counted: nothing is raised again.
-		same(w, "first again", w.judges(w.Store, nodeOne, store.Verdict{Missing: 1}, never(w)), store.Judgement{Meta: decided.Meta})
+		same(w, "first again", w.judges(w.Store, nodeOne, store.Verdict{Missing: 1}, never(w)), store.Judgement{
+			Meta: decided.Meta, Counted: []store.Verdict{{Node: nodeOne, Missing: 1}, {Node: nodeTwo}},
+		})
 		for _, s := range []store.Store{w.Store, second} {
 			meta, err := s.Meta(w.ctx)
 			w.must(err)
@@ -238,7 +256,9 @@ var failoverStories = []story{
 		halt, err := second.Look(w.ctx)
 		w.must(err)
 		same(w, "judged", halt != nil && halt.Judged, true)
-		same(w, "late", w.judges(second, nodeTwo, store.Verdict{Checked: 3}, never(w)), store.Judgement{Meta: kept.Meta, Late: true})
+		same(w, "late", w.judges(second, nodeTwo, store.Verdict{Checked: 3}, never(w)), store.Judgement{
+			Meta: kept.Meta, Late: true, Counted: []store.Verdict{{Node: nodeOne}},
+		})
 	}},
 }
 

@@ -39,6 +39,7 @@ type failover struct {
 
 	// The rest is the judging goroutine's.
 	beats      int64  // the number of the last beat
+	namesake   bool   // it was told that another node has this one's name
 	replicated bool   // the last beat's commit waited for a standby
 	checked    *check // what was found in the history that is judged
 }
@@ -127,8 +128,20 @@ func (f *failover) beat(ctx context.Context) (alone bool) {
 		return false
 	}
 	f.beats, f.replicated = beat.Number, beat.Replicated
+	f.tellNamesake(ctx, beat)
 	f.s.ledger.forget(f.s.now()-impart.Millis(promiseAge.Milliseconds()), nil)
 	return false
+}
+
+// tellNamesake warns once of another node of the same name. By its fourth beat a node
+// has outlived the last one of a predecessor that was killed.
+func (f *failover) tellNamesake(ctx context.Context, beat store.Beat) {
+	if beat.Number < 4 || beat.Namesakes == 0 || f.namesake {
+		return
+	}
+	f.namesake = true
+	f.s.log.LogAttrs(ctx, slog.LevelWarn, "another node has the same name: logs and verdicts do not tell them apart; give each its own IM_GATEWAY_ID",
+		slog.String("name", f.node.Name), slog.Int("others", beat.Namesakes))
 }
 
 // leave says goodbye, so that nobody waits for this node's verdict.

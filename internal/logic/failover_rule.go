@@ -40,13 +40,10 @@ func rule(b store.Bench) finding {
 		return finding{store.Keep, "nobody looked", nil}
 	}
 	given := map[string]bool{}
-	missing, behind, unvouched := 0, false, false
 	for _, v := range b.Verdicts {
 		given[v.Node.ID] = true
-		missing += v.Missing
-		behind = behind || v.Behind
-		unvouched = unvouched || !v.Vouched
 	}
+	all := sum(b.Verdicts)
 	newest := impart.Millis(0)
 	for _, n := range b.Nodes {
 		newest = max(newest, n.At)
@@ -60,14 +57,60 @@ func rule(b store.Bench) finding {
 	switch {
 	case len(silent) > 0 && b.Now-b.First < impart.Millis(reportWithin.Milliseconds()):
 		return finding{store.Wait, "a node that was alive has not said what it misses", silent}
-	case missing > 0:
-		return finding{store.Raise, fmt.Sprintf("%d acknowledged commits are missing", missing), silent}
-	case behind:
-		return finding{store.Raise, "the database ends before a commit that was acknowledged", silent}
+	case all.missing > 0 || all.behind:
+		return finding{store.Raise, all.lack(), silent}
 	case len(silent) > 0:
-		return finding{store.Raise, "not every node that was alive has said what it misses: " + strings.Join(silent, ", "), silent}
-	case unvouched:
-		return finding{store.Raise, "nobody vouches that the replication is synchronous (IM_REPLICATION)", silent}
+		return finding{store.Raise, whySilent + ": " + strings.Join(silent, ", "), silent}
+	case all.unvouched:
+		return finding{store.Raise, whyUnvouched, silent}
 	}
-	return finding{store.Keep, "every acknowledged commit is there", nil}
+	return finding{store.Keep, whyKept, nil}
+}
+
+// Reasons of a ruling.
+const (
+	whyKept      = "every acknowledged commit is there"
+	whySilent    = "not every node that was alive has said what it misses"
+	whyUnvouched = "nobody vouches that the replication is synchronous (IM_REPLICATION)"
+)
+
+// tally is what verdicts come to.
+type tally struct {
+	missing           int
+	behind, unvouched bool
+}
+
+func sum(verdicts []store.Verdict) (all tally) {
+	for _, v := range verdicts {
+		all.missing += v.Missing
+		all.behind = all.behind || v.Behind
+		all.unvouched = all.unvouched || !v.Vouched
+	}
+	return all
+}
+
+// lack says what is missing, "" if nothing is.
+func (a tally) lack() string {
+	switch {
+	case a.missing > 0:
+		return fmt.Sprintf("%d acknowledged commits are missing", a.missing)
+	case a.behind:
+		return "the database ends before a commit that was acknowledged"
+	}
+	return ""
+}
+
+// reasonOf is the reason of another node's decision, from the verdicts that it has
+// counted. Who was silent then is in its log alone.
+func reasonOf(counted []store.Verdict, raised bool) string {
+	all := sum(counted)
+	switch {
+	case all.lack() != "":
+		return all.lack()
+	case !raised:
+		return whyKept
+	case all.unvouched:
+		return whyUnvouched
+	}
+	return whySilent + "; its log names them"
 }

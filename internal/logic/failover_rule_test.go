@@ -39,6 +39,25 @@ func TestRule(t *testing.T) {
 	}
 }
 
+func TestTheReasonOfAnotherNodesDecision(t *testing.T) {
+	good := store.Verdict{Checked: 5, Vouched: true}
+	for _, c := range []struct {
+		counted []store.Verdict
+		raised  bool
+		want    string
+	}{
+		{[]store.Verdict{good, good}, false, whyKept},
+		{[]store.Verdict{good, {Vouched: true, Missing: 2}, {Missing: 1}}, true, "3 acknowledged commits are missing"},
+		{[]store.Verdict{good, {Vouched: true, Behind: true}}, true, "the database ends before a commit that was acknowledged"},
+		{[]store.Verdict{good, {Checked: 1}}, true, whyUnvouched},
+		{[]store.Verdict{good}, true, whySilent + "; its log names them"},
+	} {
+		if got := reasonOf(c.counted, c.raised); got != c.want {
+			t.Errorf("%+v, raised %v: %q, want %q", c.counted, c.raised, got, c.want)
+		}
+	}
+}
+
 func promiseOf(n int) store.Promise {
 	return store.Promise{What: store.PromisedMessage, Conv: "c", Seq: impart.Seq(n), Made: impart.Millis(n)}
 }

@@ -67,7 +67,7 @@ func (f *failover) noteJudged(ctx context.Context, j store.Judgement, found find
 	case j.Late && j.Raised:
 		why = "decided without this node, which misses acknowledged commits"
 	case !j.Decided:
-		why = "another node has decided"
+		why = "another node has decided: " + reasonOf(j.Counted, raised)
 	}
 	f.s.metrics.failovers.WithLabelValues(epoch).Inc()
 	f.s.metrics.halted.Set(0)

@@ -62,6 +62,8 @@ type Beat struct {
 	// Replicated says that this beat's commit waited for a standby, as the database's
 	// settings have it.
 	Replicated bool
+	// Namesakes are other nodes of the same name that have beaten lately.
+	Namesakes int
 }
 
 // Halt is a change that waits for its judgement.
@@ -168,7 +170,12 @@ type Judgement struct {
 	Decided bool // this call has
 	Late    bool // others had, without this node's verdict
 	Raised  bool // this call has raised the epoch
+	// Counted are the verdicts that another node's decision rests on, by node.
+	Counted []Verdict
 }
+
+// FreshBeat is how long ago at most a node has beaten that is taken to be alive.
+const FreshBeat = 5 * time.Second
 
 // DeadFor is how long before a decision a node without a verdict is taken to have
 // beaten last.

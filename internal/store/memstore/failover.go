@@ -186,6 +186,11 @@ func (s *Store) Beat(ctx context.Context, of store.Node) (beat store.Beat, err e
 		row.Seen = store.Seen{Node: of, At: s.now()}
 		row.beat++
 		beat = store.Beat{Number: row.beat, Replicated: st.replicated}
+		for id, n := range st.nodes {
+			if id != of.ID && n.Node.Name == of.Name && n.At > row.At-impart.Millis(store.FreshBeat.Milliseconds()) {
+				beat.Namesakes++
+			}
+		}
 	})
 	return beat, err
 }
@@ -334,12 +339,15 @@ func (st *state) decide(d *disk, change string, known int64, given store.Verdict
 
 // afterwards are its steps 2 and 3.
 func (st *state) afterwards(given store.Verdict, now impart.Millis) store.Judgement {
-	var out store.Judgement
-	counted := false
+	out := store.Judgement{Late: true}
 	for _, v := range st.verdicts {
-		counted = counted || v.judged == st.judged && v.Node.ID == given.Node.ID
+		if v.judged == st.judged {
+			out.Counted = append(out.Counted, v.Verdict)
+			out.Late = out.Late && v.Node.ID != given.Node.ID
+		}
 	}
-	if !counted {
+	slices.SortFunc(out.Counted, func(a, b store.Verdict) int { return cmp.Compare(a.Node.ID, b.Node.ID) })
+	if out.Late {
 		change := fmt.Sprintf("%s#%d", st.incarnation, st.judged)
 		st.verdicts[change+" "+given.Node.ID] = &verdict{given, change, now, st.judged}
 		out.Late = true

@@ -84,8 +84,18 @@ type judgingStatements struct {
 	record     string // writes a node's verdict on a change, whether there is one or not
 	verdicts   string // of a change
 	counted    string // notes the judgement with the verdicts of a change
-	wasCounted string // finds a row if a node's verdict was counted in a judgement
+	wasCounted string // those that were counted in a judgement
 	buried     string // sets when nodes have beaten: those with a verdict on a change, and the others
+}
+
+// verdictColumns are those that [scanVerdict] takes, and when the verdict was given.
+const verdictColumns = "node, name, checked, missing, lost, epoch, behind, vouched, given_at"
+
+func scanVerdict(r row) store.Verdict {
+	return store.Verdict{
+		Node: store.Node{ID: r.str(0), Name: r.str(1)}, Checked: int(r.num(2)), Missing: int(r.num(3)), Lost: int(r.num(4)),
+		Epoch: impart.Epoch(r.num(5)), Behind: r.num(6) != 0, Vouched: r.num(7) != 0,
+	}
 }
 
 // judging is a change in the transaction that judges it.
@@ -136,10 +146,7 @@ func (j *judging) decide(change string, known int64, rule store.Rule) (store.Jud
 	}
 	epoch := j.row.epoch
 	err = j.t.query(j.sql.verdicts, func(r row) error {
-		bench.Verdicts = append(bench.Verdicts, store.Verdict{
-			Node: store.Node{ID: r.str(0), Name: r.str(1)}, Checked: int(r.num(2)), Missing: int(r.num(3)), Lost: int(r.num(4)),
-			Epoch: impart.Epoch(r.num(5)), Behind: r.num(6) != 0, Vouched: r.num(7) != 0,
-		})
+		bench.Verdicts = append(bench.Verdicts, scanVerdict(r))
 		epoch, bench.First = max(epoch, impart.Epoch(r.num(5))), min(bench.First, impart.Millis(r.num(8)))
 		return nil
 	}, change)
@@ -168,13 +175,17 @@ func (j *judging) decide(change string, known int64, rule store.Rule) (store.Jud
 
 // afterwards are steps 2 and 3.
 func (j *judging) afterwards() (store.Judgement, error) {
-	counted := false
-	err := j.t.query(j.sql.wasCounted, func(row) error { counted = true; return nil }, j.given.Node.ID, j.row.judged)
+	out := store.Judgement{Late: true}
+	err := j.t.query(j.sql.wasCounted, func(r row) error {
+		v := scanVerdict(r)
+		out.Counted = append(out.Counted, v)
+		out.Late = out.Late && v.Node.ID != j.given.Node.ID
+		return nil
+	}, j.row.judged)
 	if err != nil {
 		return store.Judgement{}, err
 	}
-	out := store.Judgement{Late: !counted}
-	if !counted {
+	if out.Late {
 		j.record(changeOf(j.server, j.row), j.row.judged)
 		if out.Raised = (j.given.Missing > 0 || j.given.Behind || j.given.Epoch > j.row.epoch) && !fault.Planted(fault.KeepsEpoch); out.Raised {
 			j.row.epoch = max(j.row.epoch+1, j.given.Epoch+1, impart.Epoch(j.now))

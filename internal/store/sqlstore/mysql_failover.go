@@ -13,9 +13,9 @@ var myJudging = judgingStatements{
 	record: "INSERT INTO verdicts (`change`, node, name, checked, missing, lost, epoch, behind, vouched, given_at, judged)" +
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON DUPLICATE KEY UPDATE checked = VALUES(checked), missing = VALUES(missing)," +
 		" lost = VALUES(lost), epoch = VALUES(epoch), behind = VALUES(behind), vouched = VALUES(vouched)",
-	verdicts:   "SELECT node, name, checked, missing, lost, epoch, behind, vouched, given_at FROM verdicts WHERE `change` = ? ORDER BY node",
+	verdicts:   "SELECT " + verdictColumns + " FROM verdicts WHERE `change` = ? ORDER BY node",
 	counted:    "UPDATE verdicts SET judged = ? WHERE `change` = ?",
-	wasCounted: "SELECT 1 FROM verdicts WHERE node = ? AND judged = ?",
+	wasCounted: "SELECT " + verdictColumns + " FROM verdicts WHERE judged = ? ORDER BY node",
 	buried:     "UPDATE nodes SET beat_at = CASE WHEN node IN (SELECT node FROM verdicts WHERE `change` = ?) THEN ? ELSE ? END",
 }
 
@@ -29,7 +29,10 @@ func (m *myEngine) beat(ctx context.Context, of store.Node) (store.Beat, error) 
 		if err != nil {
 			return err
 		}
-		err = tx.query("SELECT beat FROM nodes WHERE node = ?", func(r row) error { beat.Number = r.num(0); return nil }, of.ID)
+		err = tx.query("SELECT beat, (SELECT COUNT(*) FROM nodes o WHERE o.name = ? AND o.node <> ? AND o.beat_at > ?) FROM nodes WHERE node = ?", func(r row) error {
+			beat.Number, beat.Namesakes = r.num(0), int(r.num(1))
+			return nil
+		}, of.Name, of.ID, tx.now-impart.Millis(store.FreshBeat.Milliseconds()), of.ID)
 		if err != nil {
 			return err
 		}

@@ -18,10 +18,11 @@ func (p *pgEngine) beat(ctx context.Context, of store.Node) (store.Beat, error) 
 	err := p.s.direct(ctx, func(tx *txn) error {
 		beat = store.Beat{}
 		err := tx.query("INSERT INTO nodes (node, name, beat, beat_at) VALUES (?, ?, 1, ?)"+
-			" ON CONFLICT (node) DO UPDATE SET beat = nodes.beat + 1, beat_at = excluded.beat_at RETURNING beat", func(r row) error {
-			beat.Number = r.num(0)
+			" ON CONFLICT (node) DO UPDATE SET beat = nodes.beat + 1, beat_at = excluded.beat_at RETURNING beat,"+
+			" (SELECT count(*) FROM nodes o WHERE o.name = ? AND o.node <> ? AND o.beat_at > ?)", func(r row) error {
+			beat.Number, beat.Namesakes = r.num(0), int(r.num(1))
 			return nil
-		}, of.ID, of.Name, tx.now)
+		}, of.ID, of.Name, tx.now, of.Name, of.ID, tx.now-impart.Millis(store.FreshBeat.Milliseconds()))
 		if err != nil {
 			return err
 		}
@@ -217,8 +218,8 @@ var pgJudging = judgingStatements{
 	record: "INSERT INTO verdicts (change, node, name, checked, missing, lost, epoch, behind, vouched, given_at, judged)" +
 		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (change, node) DO UPDATE SET checked = excluded.checked, missing = excluded.missing," +
 		" lost = excluded.lost, epoch = excluded.epoch, behind = excluded.behind, vouched = excluded.vouched",
-	verdicts:   "SELECT node, name, checked, missing, lost, epoch, behind, vouched, given_at FROM verdicts WHERE change = ? ORDER BY node",
+	verdicts:   "SELECT " + verdictColumns + " FROM verdicts WHERE change = ? ORDER BY node",
 	counted:    "UPDATE verdicts SET judged = ? WHERE change = ?",
-	wasCounted: "SELECT 1 FROM verdicts WHERE node = ? AND judged = ?::bigint",
+	wasCounted: "SELECT " + verdictColumns + " FROM verdicts WHERE judged = ?::bigint ORDER BY node",
 	buried:     "UPDATE nodes SET beat_at = CASE WHEN node IN (SELECT node FROM verdicts WHERE change = ?) THEN ?::bigint ELSE ?::bigint END",
 }
