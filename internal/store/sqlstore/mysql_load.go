@@ -41,7 +41,9 @@ func (t *myTxn) load(ops []*op) error {
 				") ORDER BY user_id, device_id FOR UPDATE", nothing)
 		})
 	}
-	t.loadMembers(w, ask)
+	members := sortedMembers(w.members)
+	known, unknown := t.txn.guessMembers(members)
+	t.askMembers(unknown, ask)
 	if len(w.keys) > 0 {
 		t.loadKeys(w, ask)
 	}
@@ -52,6 +54,14 @@ func (t *myTxn) load(ops []*op) error {
 		return err
 	}
 	if err := t.still(); err != nil {
+		return err
+	}
+	err := t.txn.checkMembers(members, known, t.row, func(stale []memberKey) error {
+		var again []*myStatement
+		t.askMembers(stale, func(query string, each func(row) error) { again = append(again, &myStatement{text: query, each: each}) })
+		return t.send(again...)
+	})
+	if err != nil {
 		return err
 	}
 	return t.loadNewest(w)
@@ -169,8 +179,8 @@ func memberTuples(keys []memberKey, byUser bool) string {
 	return tuples(keys, conv, user)
 }
 
-func (t *myTxn) loadMembers(w *wanted, ask myAsker) {
-	keys := sortedMembers(w.members)
+// askMembers has members read.
+func (t *myTxn) askMembers(keys []memberKey, ask myAsker) {
 	for _, k := range keys {
 		t.txn.members.put(k, nil)
 	}

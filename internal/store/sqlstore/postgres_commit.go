@@ -80,8 +80,6 @@ type pgTxn struct {
 	row      history  // what it has read of meta
 	place    int64    // where the log ended when it began
 	asked    bool     // the COMMIT has been sent
-
-	guessed map[memberKey]int64 // members taken from memory, and the version they are of
 }
 
 // run does ops and commits them.

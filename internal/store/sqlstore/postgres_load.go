@@ -102,7 +102,8 @@ func (t *pgTxn) load(ops []*op) error {
 			texts(devices, func(k *deviceKey) impart.DeviceID { return k.device }))
 	}
 	members := sortedMembers(w.members)
-	t.loadMembers(members, ask)
+	known, unknown := t.txn.guessMembers(members)
+	t.askMembers(unknown, ask)
 	if len(w.keys) > 0 {
 		t.loadKeys(w, ask)
 	}
@@ -116,7 +117,10 @@ func (t *pgTxn) load(ops []*op) error {
 	if err := t.p.identity.still(t.was, t.link.physical, t.place, t.row); err != nil {
 		return err
 	}
-	return t.checkMembers(members)
+	return t.txn.checkMembers(members, known, t.row, func(stale []memberKey) (err error) {
+		t.askMembers(stale, func(query string, each func(row) error, args ...any) { err = t.send(pgQuery(query, each, args...)) })
+		return err
+	})
 }
 
 // loadDirect begins a transaction of an op that reads row by row. Its number is
