@@ -63,13 +63,13 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 	if err != nil {
 		return out, err
 	}
-	said, at, err := tx.when(h.Said)
+	said, latest, at, err := tx.when(h.Said)
 	if err != nil {
 		return out, err
 	}
 	// A time of the last hello that is still to come is from a clock that was set back
 	// since: it says nothing.
-	if dev != nil && dev.Session > 0 && said < dev.LastSeen && dev.LastSeen <= at {
+	if dev != nil && dev.Session > 0 && latest < dev.LastSeen && dev.LastSeen <= at {
 		return out, staleSession(h.Device)
 	}
 	if dev == nil {
@@ -109,17 +109,28 @@ func (tx *txn) hello(h *store.Hello) (out store.Device, err error) {
 
 // when gives the time at which something was said, and the time now, by the store's
 // clock. That is read after the locks that the transaction waited for: how long it
-// has waited is part of how long ago it was.
-func (tx *txn) when(said time.Time) (then, now impart.Millis, err error) {
+// has waited is part of how long ago it was. Asking takes time too, and on a busy
+// machine it may take longer than there is between two hellos, so that the time is
+// known as lying between earliest and latest.
+func (tx *txn) when(said time.Time) (earliest, latest, now impart.Millis, err error) {
+	before := time.Since(said)
 	if tx.s.sql.clock == "" {
 		now = tx.s.opts.Now()
 	} else if err := tx.query(tx.s.sql.clock, func(r row) error { now = impart.Millis(r.num(0)); return nil }); err != nil {
-		return 0, 0, err
+		return 0, 0, 0, err
 	}
 	if said.IsZero() {
-		return now, now, nil
+		return now, now, now, nil
 	}
-	return now - impart.Millis(max(0, time.Since(said)).Milliseconds()), now, nil
+	earliest, latest = saidBetween(now, before, time.Since(said))
+	return earliest, latest, now, nil
+}
+
+// saidBetween is when something was said, by a clock that showed now at a moment in
+// which that was between before and after ago. The clock shows whole milliseconds.
+func saidBetween(now impart.Millis, before, after time.Duration) (earliest, latest impart.Millis) {
+	up := (max(0, after) + time.Millisecond - 1).Milliseconds()
+	return now - impart.Millis(up), now + 1 - impart.Millis(max(0, before).Milliseconds())
 }
 
 func (tx *txn) addDevice(dev *impart.DeviceInfo, install string, now impart.Millis) error {
