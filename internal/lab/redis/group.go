@@ -163,6 +163,11 @@ func (c *Cluster) AwaitWhole(ctx context.Context) error {
 	})
 }
 
+// ID is what the cluster calls a node.
+func (c *Cluster) ID(ctx context.Context, node int) (string, error) {
+	return c.Nodes[node].Do(ctx, "CLUSTER", "MYID")
+}
+
 // URL names every node.
 func (c *Cluster) URL() string { return c.all.url() }
 
