@@ -10,6 +10,7 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/dedup"
+	"github.com/impart-im/impart/internal/lab/link"
 	lab "github.com/impart-im/impart/internal/lab/redis"
 )
 
@@ -152,6 +153,40 @@ func TestAFrozenRedisHoldsUpNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.works("after the thaw")
+}
+
+// What was noted while Redis did not answer is told to it later.
+func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
+	t.Parallel()
+	server := ownServer(t)
+	proxy, err := link.New(1, server.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	w := newWorld(t, server.URLAt(proxy.Addr()))
+	set := w.set(w.client(), "gw", nil)
+	for _, conv := range []impart.ConvID{"stays", "goes"} {
+		if err := set.Register(t.Context(), entry("ana", conv, 1, 7)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := length(t, set); n != 2 {
+		t.Fatal(n)
+	}
+	// Swallowed, so that it is not done later after all.
+	proxy.Shape(link.Up, func(s *link.Shape) { s.BlackHole = true })
+	_ = set.Register(t.Context(), entry("ana", "comes", 1, 7))
+	_ = set.Settle(t.Context(), entry("ana", "goes", 1, 7).Key)
+	until(t, "trying in vain", func() bool { return set.Register(t.Context()) != nil })
+	_ = set.Register(t.Context(), entry("ana", "is-gone-again", 1, 7))
+	_ = set.Settle(t.Context(), entry("ana", "is-gone-again", 1, 7).Key)
+	proxy.Heal()
+	until(t, "being told", func() bool { return set.Register(t.Context()) == nil })
+	members := do(t, server, "ZRANGE", keysOf("gw")[0], "0", "-1")
+	if !strings.Contains(members, "stays") || !strings.Contains(members, "comes") || strings.Contains(members, "go") {
+		t.Errorf("the set has %s", members)
+	}
 }
 
 // Redis is longer away than a lease lasts, and comes back empty, again and again.

@@ -161,10 +161,25 @@ func TestChangesThatWaitAreOne(t *testing.T) {
 	c := w.client()
 	steps := []way{register, moved, settle}
 	var clock atomic.Int64
-	for n := range 81 { // every row of four steps
+	before := func(set *Pending) { // there is such a flow already, and it has been tried again
+		e := entry("ana", "c", 1, 20)
+		e.Ladder = pending.Ladder{time.Second, time.Hour, time.Hour, time.Hour}
+		if err := set.Register(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		length(t, set)
+		clock.Add(2000)
+		due(t, set, 1)
+	}
+	for n := range 162 { // every row of four steps, twice
 		clock.Store(int64(n) * 1_000_000)
 		still := func(cfg *PendingConfig) { cfg.now = clock.Load }
 		slow, quick := w.set(c, fresh("slow"), still), w.set(c, fresh("quick"), still)
+		if n >= 81 {
+			before(slow)
+			clock.Store(int64(n) * 1_000_000)
+			before(quick)
+		}
 		slow.talk <- struct{}{} // it hears nothing until all is noted
 		var row []way
 		for i, rest := 0, n; i < 4; i, rest = i+1, rest/3 {
@@ -217,7 +232,7 @@ func TestASetIsInheritedOnce(t *testing.T) {
 	}
 	t.Cleanup(func() { server.Close() })
 	w := newWorld(t, server.URL())
-	brief := func(cfg *PendingConfig) { cfg.Lease = 500 * time.Millisecond }
+	brief := func(cfg *PendingConfig) { cfg.Lease = 2 * time.Second }
 	dead := w.set(w.client(), "gw-dead", brief)
 	const flows = 950
 	for i := range flows {
@@ -242,6 +257,10 @@ func TestASetIsInheritedOnce(t *testing.T) {
 				t.Fatalf("%d flows of a living gateway were taken", len(got))
 			}
 		}
+	}
+	// Not even if it is taken for dead.
+	if got, err := heirs[0].inherit(t.Context(), "gw-dead", 100); err != nil || len(got.flows) > 0 {
+		t.Fatalf("%d flows of a living gateway were taken: %v", len(got.flows), err)
 	}
 	freeze(dead)
 	var mu sync.Mutex
@@ -305,20 +324,25 @@ func TestALaterProcessOfTheNameHasTheSet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, single.get(t).URL())
 	gateway := fresh("gw")
-	brief := func(cfg *PendingConfig) { cfg.Lease = 500 * time.Millisecond }
-	first := w.set(w.client(), gateway, brief)
+	first := w.set(w.client(), gateway, nil) // whose next heartbeat is in 12 s
 	if err := first.Register(t.Context(), entry("ana", "old", 1, 7)); err != nil {
 		t.Fatal(err)
 	}
 	if n := length(t, first); n != 1 {
 		t.Fatal(n)
 	}
-	second := w.set(w.client(), gateway, brief)
+	second := w.set(w.client(), gateway, func(cfg *PendingConfig) { cfg.Lease = time.Second })
 	if n := length(t, second); n != 0 {
 		t.Errorf("it has %d flows of the one before it", n)
 	}
-	if err := second.Register(t.Context(), entry("ana", "new", 1, 7)); err != nil {
+	soonDue := entry("ana", "new", 1, 7)
+	soonDue.Ladder = pending.Ladder{time.Millisecond, time.Hour, time.Hour, time.Hour}
+	if err := second.Register(t.Context(), soonDue); err != nil {
 		t.Fatal(err)
+	}
+	length(t, second)
+	if got, err := first.Due(t.Context(), 10); err == nil || len(got) > 0 {
+		t.Errorf("the first one takes %d flows of the second one: %v", len(got), err)
 	}
 	until(t, "the first one knowing that it has no set", func() bool {
 		_, err := first.Due(t.Context(), 10)
