@@ -6,6 +6,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -32,6 +33,19 @@ type Check struct {
 	// Run carries the check out. What it sees it tells b: [Bench.Saw], [Bench.Bit]
 	// and [Bench.Violated]. It ends early through [Bench.Must] and its siblings.
 	Run func(ctx context.Context, b *Bench)
+}
+
+// On says on which stores a check is run, and in which shape of servers if only in one.
+func (c *Check) On() string {
+	var engines []string
+	for _, e := range c.Only {
+		engines = append(engines, map[Engine]string{SQLite: "SQLite", PostgreSQL: "PostgreSQL", MySQL: "MySQL"}[e])
+	}
+	on := cmp.Or(strings.Join(engines, " and "), "all")
+	if c.Shape != "" {
+		on += ", " + string(c.Shape)
+	}
+	return on
 }
 
 // defaultLimit bounds one run of a check.

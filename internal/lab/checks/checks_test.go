@@ -31,18 +31,7 @@ func table() string {
 		if c.Short {
 			id += " *"
 		}
-		var engines []string
-		for _, e := range c.Only {
-			engines = append(engines, map[lab.Engine]string{lab.SQLite: "SQLite", lab.PostgreSQL: "PostgreSQL", lab.MySQL: "MySQL"}[e])
-		}
-		on := strings.Join(engines, " and ")
-		if on == "" {
-			on = "all"
-		}
-		if c.Shape != "" {
-			on += ", " + string(c.Shape)
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", id, c.Invariant, on, c.What, c.Expect, strings.Join(twins, ", "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", id, c.Invariant, c.On(), c.What, c.Expect, strings.Join(twins, ", "))
 	}
 	return b.String() + "\n\\* in the quick set.\n"
 }

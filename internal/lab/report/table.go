@@ -22,6 +22,7 @@ import (
 type listed struct {
 	ID        string       `json:"id"`
 	Invariant string       `json:"invariant"`
+	On        string       `json:"on"`
 	What      string       `json:"what"`
 	Expect    string       `json:"expect"`
 	Short     bool         `json:"short"`
@@ -38,7 +39,7 @@ func List(w io.Writer, checks []lab.Check, asJSON bool) error {
 	if asJSON {
 		all := make([]listed, len(checks))
 		for i, c := range checks {
-			all[i] = listed{c.ID, c.Invariant, c.What, c.Expect, c.Short, nil}
+			all[i] = listed{c.ID, c.Invariant, c.On(), c.What, c.Expect, c.Short, nil}
 			for _, s := range c.Twins {
 				all[i].Twins = append(all[i].Twins, listedTwin{s.Name, s.What})
 			}
@@ -56,10 +57,10 @@ func List(w io.Writer, checks []lab.Check, asJSON bool) error {
 		if c.Short {
 			short = "  (quick set)"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s%s\n", c.ID, c.Invariant, c.What, short)
-		fmt.Fprintf(tw, "\t\texpect: %s\n", c.Expect)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s%s\n", c.ID, c.Invariant, c.On(), c.What, short)
+		fmt.Fprintf(tw, "\t\t\texpect: %s\n", c.Expect)
 		for _, s := range c.Twins {
-			fmt.Fprintf(tw, "\t\ttwin %s: %s\n", s.Name, s.What)
+			fmt.Fprintf(tw, "\t\t\ttwin %s: %s\n", s.Name, s.What)
 		}
 	}
 	return tw.Flush()
