@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/impart-im/impart"
@@ -16,6 +17,7 @@ const patience = 15 * time.Second
 type attempts struct {
 	deadline time.Time
 	n        int
+	rows     int // failures that the database tells of rows
 	// redo is set once a COMMIT was sent and its answer was lost: what is found under
 	// an item's own mid is then that item.
 	redo bool
@@ -38,13 +40,19 @@ const (
 // again too, until the answer is known or the time is up; an op that is not a message
 // or a cursor cannot be told from its repeat, and its outcome stays unknown. refusal
 // turns an error about a value that the database cannot hold into the refusal that it
-// is.
-func (s *Store) transact(w *writer, ops []*op, attempt func(*attempts) (fate, error), refusal func(error) error) (err error, shared bool) {
+// is. rowTries is after how many failures like it the fault is taken for that of some
+// rows, and the error is a [rowsError]; 0: it is the transaction's. Who does what waits
+// aside comes back to it, and gets one for all that may pass.
+func (s *Store) transact(w *writer, ops []*op, attempt func(*attempts) (fate, error), refusal func(error) error, rowTries func(error) int) (err error, shared bool) {
 	began := time.Now()
 	w.began.Store(int64(began.Sub(s.opened)) + 1)
 	defer w.began.Store(0)
-	a := &attempts{deadline: began.Add(s.opts.Patience)}
-	defer func() { s.failing.Store(err != nil && !refused(err)) }()
+	a := &attempts{deadline: began.Add(s.opts.Patience), redo: slices.ContainsFunc(ops, func(o *op) bool { return o.redo })}
+	defer func() {
+		if !ofRows(err) { // whose fault that is shows later
+			s.failing.Store(err != nil && !refused(err))
+		}
+	}()
 	for {
 		outcome, err := attempt(a)
 		w.caches.clear()
@@ -62,6 +70,14 @@ func (s *Store) transact(w *writer, ops []*op, attempt func(*attempts) (fate, er
 		case outcome == unknown:
 			a.redo = true
 		}
+		if tries := rowTries(err); tries > 0 && outcome == passing {
+			a.rows++
+			if a.rows >= tries || w.again {
+				return a.later(ops, err, false), false
+			}
+		} else if w.again {
+			return a.later(ops, err, true), false
+		}
 		if !a.pause() {
 			if a.redo {
 				err = fmt.Errorf("the outcome of the commit is unknown: %v", err) // no refusal, whatever came last: it may be there
@@ -69,6 +85,14 @@ func (s *Store) transact(w *writer, ops []*op, attempt func(*attempts) (fate, er
 			return err, true
 		}
 	}
+}
+
+// later is the error of ops that are to be tried again by who asked for them.
+func (a *attempts) later(ops []*op, err error, lost bool) error {
+	for _, o := range ops {
+		o.redo = a.redo
+	}
+	return &rowsError{err, lost}
 }
 
 // pause waits before the next attempt: the first follows at once, later ones after

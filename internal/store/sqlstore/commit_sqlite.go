@@ -64,6 +64,9 @@ func (d *dialect) transact(w *writer, ops []*op) (err error, shared bool) {
 	return err, shared
 }
 
+// stuck implements [engine]: there is one writer.
+func (*dialect) stuck([]*group) (map[aim]error, error) { return nil, nil }
+
 // rollback undoes the transaction; a connection that cannot is thrown away.
 func (d *dialect) rollback(c *conn, err error) error {
 	if _, undo := c.Conn.(driver.ExecerContext).ExecContext(context.Background(), sqliteStatements.rollback, nil); undo != nil {

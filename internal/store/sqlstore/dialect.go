@@ -19,8 +19,14 @@ type engine interface {
 	read(ctx context.Context, look func(c session) error) error
 	// transact runs ops in one transaction. An error means that none of it counts;
 	// shared says that the error is everybody's: the transaction could not begin, or
-	// what became of its commit is not known.
+	// what became of its commit is not known. A [rowsError] may be that of some ops
+	// alone, and pass.
 	transact(w *writer, ops []*op) (err error, shared bool)
+	// stuck are those of groups of writes that nothing can be done about now, and why:
+	// somebody else holds rows that they have to lock, or (see [final]) those rows are
+	// damaged. Not every reason is found, and an error says nothing of any group. It
+	// waits for nobody.
+	stuck(groups []*group) (map[aim]error, error)
 	// idle is told by a writer that everybody it wrote for has an answer.
 	idle(w *writer)
 	// window is the clock as [store.Log.Written] wants it, and since moved back as far

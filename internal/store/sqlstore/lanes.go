@@ -5,10 +5,12 @@ import (
 	"hash/maphash"
 )
 
-// lane is a queue with those who write what waits in it.
+// lane is a queue with those who write what waits in it, and a room for what has to
+// wait longer.
 type lane struct {
 	queue
-	writers []*writer
+	waitlist waitlist
+	writers  []*writer
 }
 
 // lanes say where each kind of write waits. A database that one process alone

@@ -90,7 +90,7 @@ func openMySQL(ctx context.Context, dsn string, s *Store) (_ *myEngine, err erro
 	if address.conns > 0 {
 		conns = max(address.conns, 2)
 	}
-	m.writers, m.readers = m.newPool(conns-conns/2), m.newPool(conns/2)
+	m.writers, m.readers = m.newPool(conns-conns/2, myRowWait), m.newPool(conns/2, "")
 	return m, nil
 }
 

@@ -10,7 +10,7 @@ import (
 
 // transact implements [engine].
 func (m *myEngine) transact(w *writer, ops []*op) (err error, shared bool) {
-	return m.s.transact(w, ops, func(a *attempts) (fate, error) { return m.attempt(w, ops, a) }, myRefusal)
+	return m.s.transact(w, ops, func(a *attempts) (fate, error) { return m.attempt(w, ops, a) }, myRefusal, myRowTries)
 }
 
 // attempt is one transaction.

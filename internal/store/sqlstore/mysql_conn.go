@@ -49,11 +49,12 @@ func (c *myConn) ResetSession(ctx context.Context) error {
 type myPool struct {
 	*sql.DB
 	engine *myEngine
+	setup  string // what its sessions are set to beside what all are; "": nothing
 	round  atomic.Int64
 }
 
-func (m *myEngine) newPool(conns int) *myPool {
-	p := &myPool{engine: m}
+func (m *myEngine) newPool(conns int, setup string) *myPool {
+	p := &myPool{engine: m, setup: setup}
 	p.DB = sql.OpenDB(p)
 	p.SetMaxOpenConns(conns)
 	p.SetMaxIdleConns(conns)
@@ -74,6 +75,12 @@ func (p *myPool) Connect(ctx context.Context) (driver.Conn, error) {
 	c, err := p.engine.connect(ctx, p.engine.check)
 	if err != nil {
 		return nil, err
+	}
+	if p.setup != "" {
+		if err := (&mySession{ctx: ctx, conn: c}).send(&myStatement{text: p.setup}); err != nil {
+			_ = c.Close()
+			return nil, err
+		}
 	}
 	c.pool, c.round = p, round
 	return c, nil

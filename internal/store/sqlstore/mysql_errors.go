@@ -73,6 +73,19 @@ func myFate(err error, asked bool) fate {
 	return failed
 }
 
+// myRowTries is [rowTries] for MySQL.
+func myRowTries(err error) int {
+	switch number(err) {
+	case myLockWait:
+		return 1
+	case myDuplicate:
+		return 2
+	case myDeadlock:
+		return 4
+	}
+	return 0
+}
+
 // myPasses reports whether a read that failed with err may go well on another
 // connection.
 func myPasses(err error) bool {

@@ -19,7 +19,8 @@ const (
 	// pgConns is how many connections a store has unless the DSN says pool_max_conns:
 	// half of them for reads. On a small machine more made everything slower.
 	pgConns = 16
-	// lockTimeout bounds the wait for a row that another node's transaction holds, and
+	// lockTimeout bounds the wait for what another transaction holds, where nobody else
+	// waits meanwhile (else see rowWait), and
 	// idleTimeout how long a node that froze in a transaction, or was cut off in it, holds
 	// its own: long for a node that is only busy, and short for those who wait meanwhile.
 	lockTimeout = 5 * time.Second
@@ -77,7 +78,11 @@ func openPostgres(ctx context.Context, dsn string, s *Store) (_ *pgEngine, err e
 	if strings.Contains(dsn, "pool_max_conns") {
 		conns = max(cfg.MaxConns, 2)
 	}
-	if p.writers, err = p.pool(ctx, cfg, conns-conns/2, p.check); err != nil {
+	writing := cfg.Copy()
+	if set := writing.ConnConfig.RuntimeParams; set["lock_timeout"] == millis(lockTimeout) {
+		set["lock_timeout"] = millis(rowWait)
+	}
+	if p.writers, err = p.pool(ctx, writing, conns-conns/2, p.check); err != nil {
 		return nil, err
 	}
 	if p.readers, err = p.pool(ctx, cfg, conns/2, p.check); err != nil {
@@ -158,11 +163,16 @@ func linkOf(conn *pgx.Conn) *pgLink {
 const serverName = "(SELECT system_identifier::text FROM pg_control_system()) || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)" +
 	" || '.' || (SELECT oid::text FROM pg_database WHERE datname = current_database()) || '.' || 'meta'::regclass::oid::text"
 
-// selectSelf is what a server says of itself. Of a session it raises
-// synchronous_commit to what the promise of a commit needs.
+// flushed is what synchronous_commit has to be for the promise of a commit: on, unless
+// the operator asks for more.
+const flushed = "CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END"
+
+// selectSelf is what a server says of itself. In a session it sets synchronous_commit
+// to what the promise of a commit needs, even where it is that already: what a session
+// has set for itself is not undone when the server reloads its configuration.
 const selectSelf = `SELECT ` + serverName + `,
 	(pg_current_wal_insert_lsn() - '0/0')::bigint, epoch, incarnation, judged, store,
-	CASE WHEN $1::bigint = 0 AND current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN set_config('synchronous_commit', 'on', false) END
+	CASE WHEN $1::bigint = 0 THEN set_config('synchronous_commit', ` + flushed + `, false) END
 	FROM meta`
 
 // check refuses a server whose history nobody has accepted.
@@ -228,11 +238,14 @@ func (p *pgEngine) read(ctx context.Context, look func(c session) error) error {
 		if err == nil || refused(err) || ctx.Err() != nil || n >= pgReadTries || !passes(err) {
 			return err
 		}
-		p.readers.Reset() // what is idle died with it, most likely
+		if breaks(err) {
+			p.readers.Reset() // what is idle died with it, most likely
+		}
 	}
 }
 
-// pgReadTries is how often a read is done again after a connection has died.
+// pgReadTries is how often a read is done again after a connection has died, a deadlock
+// or a lock that was not to be had.
 const pgReadTries = 2
 
 func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) error {

@@ -12,7 +12,7 @@ import (
 
 // transact implements [engine].
 func (p *pgEngine) transact(w *writer, ops []*op) (err error, shared bool) {
-	return p.s.transact(w, ops, func(a *attempts) (fate, error) { return p.attempt(w, ops, a) }, asRefusal)
+	return p.s.transact(w, ops, func(a *attempts) (fate, error) { return p.attempt(w, ops, a) }, asRefusal, rowTries)
 }
 
 // attempt is one transaction.
@@ -36,6 +36,9 @@ func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
 	if p.pooled {
 		tx.later(setLocally)
 	}
+	if w.rowWait > 0 {
+		tx.later(setWait, millis(w.rowWait))
+	}
 	tx.txn = &txn{session: tx.pgSession, writer: w, bulk: tx, redo: a.redo}
 	outcome, err := tx.run(ops)
 	if err == nil {
@@ -51,9 +54,14 @@ func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
 }
 
 // setLocally is what a session of our own is set to once, for one transaction.
-var setLocally = "SELECT set_config('synchronous_commit', 'on', true) FROM (SELECT current_setting('synchronous_commit') AS own) AS s" +
-	" WHERE own NOT IN ('on', 'remote_apply') UNION ALL SELECT set_config('lock_timeout', '" + millis(lockTimeout) + "', true)" +
+// The promise of a commit is set whatever it was: a reload in the middle of the
+// transaction must not lower it.
+var setLocally = "SELECT set_config('synchronous_commit', " + flushed + ", true)" +
+	" UNION ALL SELECT set_config('lock_timeout', '" + millis(rowWait) + "', true)" +
 	" UNION ALL SELECT set_config('idle_in_transaction_session_timeout', '" + millis(idleTimeout) + "', true)"
+
+// setWait is how long a transaction waits for a row, in ms.
+const setWait = "SELECT set_config('lock_timeout', ?::text, true)"
 
 // undo rolls back; a connection that cannot is closed, and the transaction ends
 // with it.

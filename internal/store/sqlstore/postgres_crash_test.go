@@ -319,3 +319,38 @@ func TestPostgresAFrozenTransactionIsGivenUp(t *testing.T) {
 		t.Errorf("the message of the node that thawed: %+v", got)
 	}
 }
+
+// The server is told to commit without the disk while sessions are open: they go on as
+// they were, and so do those that come, with a pooler in between or without; more than
+// the promise needs is left as it is.
+func TestPostgresSessionsKeepThePromiseThroughAReload(t *testing.T) {
+	server := breakable(t)
+	commits := func(w *world) (value string) {
+		w.must(w.direct(t.Context(), func(tx *txn) error {
+			return tx.query("SELECT current_setting('synchronous_commit')", func(r row) error { value = r.str(0); return nil })
+		}))
+		return value
+	}
+	configure := func(value string) {
+		if err := server.Set(t.Context(), map[string]string{"synchronous_commit": value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := openPgWorld(t, server.DSN("impart"), Options{})
+	pooled := openPgWorld(t, server.DSN("impart"), Options{Pooled: true})
+	for range 8 { // every session of the pool, one way or the other
+		commits(own)
+	}
+	configure("off")
+	for name, w := range map[string]*world{"own": own, "pooled": pooled, "new": openPgWorld(t, server.DSN("impart"), Options{})} {
+		for range 8 {
+			if got := commits(w); got != "on" {
+				t.Fatalf("%s session: synchronous_commit is %s", name, got)
+			}
+		}
+	}
+	configure("remote_apply")
+	if got := commits(openPgWorld(t, server.DSN("impart"), Options{})); got != "remote_apply" {
+		t.Errorf("a session of a server that asks for more: synchronous_commit is %s", got)
+	}
+}

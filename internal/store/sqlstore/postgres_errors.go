@@ -51,12 +51,34 @@ func fateOf(err error, asked bool) fate {
 	}
 }
 
-// passes reports whether a read that failed with err may go well on another
-// connection.
+// rowTries is after how many failures like err some rows of a transaction are taken to
+// be at fault, and not the transaction; 0 for other failures. A lock was waited for
+// already. A key may be that of another node, whose row the next attempt finds.
+func rowTries(err error) int {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) || e.SeverityUnlocalized != "ERROR" {
+		return 0
+	}
+	switch e.Code {
+	case codeLock:
+		return 1
+	case codeUnique:
+		return 2
+	case codeSerialization, codeDeadlock, codeAssertion, codeCanceled:
+		return 3
+	}
+	return 0
+}
+
+// passes reports whether a read that failed with err may go well when it is done again.
 func passes(err error) bool {
 	var e *pgconn.PgError
 	if errors.As(err, &e) && e.SeverityUnlocalized == "ERROR" {
-		return e.Code == codeNoStatement || e.Code == codeStalePlan
+		switch e.Code {
+		case codeNoStatement, codeStalePlan, codeSerialization, codeDeadlock, codeLock:
+			return true
+		}
+		return false
 	}
 	return !errors.Is(err, errHook)
 }

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -14,36 +15,48 @@ import (
 // The statements that write a batch. The conversations are locked by now, and with
 // them the dedup rows and events of what was sent to them; keys are inserted in
 // their order, because two batches may want the same ones for two conversations.
-const (
-	putNext     = "UPDATE conversations SET next_seq = next_seq + $2::bigint, updated_at = " + pgClock + " WHERE conv_id = ANY($1::text[])"
-	putMessages = `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind)
-		SELECT *, 'msg' FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])`
-	putEvents = `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind, ext, target, recalled, subject)
+var (
+	putNext     = counted("conversations", "UPDATE conversations SET next_seq = next_seq + $2::bigint, updated_at = "+pgClock+" WHERE conv_id = ANY($1::text[])", 3)
+	putMessages = counted("events", `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind)
+		SELECT *, 'msg' FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[])`, 10)
+	putEvents = counted("events", `INSERT INTO events (conv_id, seq, mid, sender, device, cmid, type, body, at, kind, ext, target, recalled, subject)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[], $9::bigint[],
-			$10::text[], $11::bytea[], $12::bigint[], $13::bigint[], $14::text[])`
-	putKeys = `INSERT INTO msg_dedup (user_id, cmid, mid, conv_id, seq, hash, created_at, recalled)
-		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[])`
+			$10::text[], $11::bytea[], $12::bigint[], $13::bigint[], $14::text[])`, 15)
+	putKeys = counted("msg_dedup", insertKeys, 9)
 	// touchKeys fails unless it finds all of its rows: one that was cleaned away since
 	// it was read would leave a duplicate without a write (hole 16).
 	touchKeys = `WITH touched AS (UPDATE msg_dedup SET seen = seen + 1 WHERE ctid = ANY(ARRAY(
 			SELECT d.ctid FROM unnest($1::text[], $2::text[]) AS k (usr, cmid), LATERAL
 			(SELECT ctid FROM msg_dedup WHERE cmid = k.cmid AND user_id = k.usr LIMIT 1) AS d)) RETURNING 1)
 		SELECT 1 / (CASE WHEN (SELECT count(*) FROM touched) = $3::bigint THEN 1 ELSE 0 END)`
-	putCursors = `INSERT INTO device_cursors AS c (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)
+	putCursors = counted("device_cursors", `INSERT INTO device_cursors AS c (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
 		ON CONFLICT (user_id, device_id, conv_id) DO UPDATE SET install_epoch = excluded.install_epoch, epoch = excluded.epoch,
-		start_seq = excluded.start_seq, delivered_seq = excluded.delivered_seq, n = excluded.n, updated_at = excluded.updated_at`
+		start_seq = excluded.start_seq, delivered_seq = excluded.delivered_seq, n = excluded.n, updated_at = excluded.updated_at`, 10)
 	// putReads merges by itself: no lock keeps another device of the user away.
 	putReads = `INSERT INTO read_cursors AS r (user_id, conv_id, epoch, read_seq, updated_at)
 		SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[])
 		ON CONFLICT (user_id, conv_id) DO UPDATE SET epoch = excluded.epoch, updated_at = excluded.updated_at,
 		read_seq = CASE WHEN r.epoch = excluded.epoch THEN greatest(r.read_seq, excluded.read_seq) ELSE excluded.read_seq END
 		WHERE r.epoch <= excluded.epoch`
-	putCounters = `UPDATE devices AS d SET n = k.n FROM (
+	putCounters = counted("devices", `UPDATE devices AS d SET n = k.n FROM (
 			SELECT x.ctid AS place, k.n FROM unnest($1::text[], $2::text[], $3::bigint[]) AS k (usr, device, n), LATERAL
 			(SELECT ctid FROM devices WHERE user_id = k.usr AND device_id = k.device LIMIT 1) AS x) AS k
-		WHERE d.ctid = k.place`
+		WHERE d.ctid = k.place`, 4)
 )
+
+const insertKeys = `INSERT INTO msg_dedup (user_id, cmid, mid, conv_id, seq, hash, created_at, recalled)
+		SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[])`
+
+// counted is a statement that fails unless it writes as many rows of a table as its
+// nth argument says: a trigger, a rule or a policy may leave some out, and a message
+// that is answered has to be there. The error is that of a number that is none, so that
+// it can say what is wrong.
+func counted(table, statement string, nth int) string {
+	return fmt.Sprintf(`WITH put AS (%s RETURNING 1), done AS (SELECT count(*) AS n FROM put)
+		SELECT CASE WHEN n = $%d::bigint THEN 1 ELSE (n::text || ' of ' || $%[2]d::bigint::text || ' rows of %[3]s were written')::bigint END FROM done`,
+		statement, nth, table)
+}
 
 // carryOut implements [bulk].
 func (t *pgTxn) carryOut(p *plan) error {
@@ -108,7 +121,7 @@ func (t *pgTxn) moveHeads(p *plan) {
 		groups[added[c.id]] = append(groups[added[c.id]], c.id)
 	}
 	for _, n := range slices.Sorted(maps.Keys(groups)) {
-		t.later(putNext, convTexts(groups[n]), n)
+		t.later(putNext, convTexts(groups[n]), n, len(groups[n]))
 	}
 }
 
@@ -136,7 +149,7 @@ func (t *pgTxn) insertEvents(events []impart.Event) {
 	}
 	plain := func(ev impart.Event) bool { return ev.Kind == impart.KindMsg && ev.Ext == nil && !ev.Recalled }
 	if !slices.ContainsFunc(events, func(ev impart.Event) bool { return !plain(ev) }) { // nearly always
-		t.later(putMessages, args...)
+		t.later(putMessages, append(args, len(events))...)
 		return
 	}
 	recall := func(i int) bool { return events[i].Kind == impart.KindRecall }
@@ -148,6 +161,7 @@ func (t *pgTxn) insertEvents(events []impart.Event) {
 		}),
 		numbers(events, func(ev *impart.Event) int64 { return flag(ev.Recalled) }),
 		arrayOf(oidText, len(events), 36, func(b []byte, i int) ([]byte, bool) { return append(b, events[i].TargetMID...), recall(i) }),
+		len(events),
 	)...)
 }
 
@@ -159,11 +173,7 @@ func flag(is bool) int64 {
 }
 
 func (t *pgTxn) insertKeys(keys []newKey) {
-	query := putKeys
-	if fault.Planted(fault.NoDedup) { // the table has this guard too
-		query += " ON CONFLICT DO NOTHING"
-	}
-	t.later(query,
+	args := []any{
 		texts(keys, func(k *newKey) impart.UserID { return k.user }),
 		texts(keys, func(k *newKey) impart.CMID { return k.cmid }),
 		texts(keys, func(k *newKey) impart.MID { return k.mid }),
@@ -172,7 +182,12 @@ func (t *pgTxn) insertKeys(keys []newKey) {
 		blobs(keys, func(k *newKey) []byte { return k.hash.column() }),
 		numbers(keys, func(k *newKey) impart.Millis { return k.at }),
 		numbers(keys, func(k *newKey) int64 { return flag(k.recalled) }),
-	)
+	}
+	if fault.Planted(fault.NoDedup) { // the table has this guard too
+		t.later(insertKeys+" ON CONFLICT DO NOTHING", args...)
+		return
+	}
+	t.later(putKeys, append(args, len(keys))...)
 }
 
 // writeMoves implements [bulk].
@@ -193,7 +208,7 @@ func (t *pgTxn) writeMoves(m *moves) error {
 		keys := slices.Collect(maps.Keys(m.devices)) // which are locked already
 		t.later(putCounters, texts(keys, func(k *deviceKey) impart.UserID { return k.user }),
 			texts(keys, func(k *deviceKey) impart.DeviceID { return k.device }),
-			numbers(keys, func(k *deviceKey) int64 { return m.devices[*k].n }))
+			numbers(keys, func(k *deviceKey) int64 { return m.devices[*k].n }), len(keys))
 	}
 	return nil
 }
@@ -212,6 +227,7 @@ func (t *pgTxn) putCursors(rows map[flowKey]*cursorRow) {
 		numbers(keys, func(k *flowKey) impart.Seq { return rows[*k].delivered }),
 		numbers(keys, func(k *flowKey) int64 { return rows[*k].n }),
 		numbers(keys, func(k *flowKey) impart.Millis { return rows[*k].updated }),
+		len(keys),
 	)
 }
 

@@ -41,6 +41,13 @@ type op struct {
 	state        atomic.Int32 // opWaiting, then opTaken or opGone
 	done         chan struct{}
 	early        bool // answered before the commit: only with that bug planted
+
+	// What follows is for what waits in a [waitlist].
+	of       *op          // the op that it is a part of; nil: itself
+	left     atomic.Int32 // parts without an outcome, and the writer that took it
+	at       int          // its place in the batch
+	deadline time.Time    // when it is given up
+	redo     bool         // it may have been committed, and nobody was told: see [attempts]
 }
 
 const (
@@ -82,6 +89,46 @@ func (o *op) split() []*op {
 		out[i] = one
 	}
 	return out
+}
+
+// parts are ops of one item each, whose outcomes are the op's own and which it waits
+// for.
+func (o *op) parts() []*op {
+	out := o.split()
+	for _, p := range out {
+		if p != o {
+			p.of, p.redo, p.at = o.whole(), o.redo, o.at
+		}
+	}
+	return out
+}
+
+// whole is the op that a caller waits for.
+func (o *op) whole() *op {
+	if o.of != nil {
+		return o.of
+	}
+	return o
+}
+
+// settle says that a part of the op has its outcome, or that the writer is through with
+// it. The last one tells the caller.
+func (o *op) settle(s *Store) {
+	if o.left.Add(-1) > 0 {
+		return
+	}
+	s.count(o)
+	if !o.early {
+		close(o.done)
+	}
+}
+
+// size is the bytes of an op's bodies.
+func (o *op) size() int {
+	if o.of == nil || len(o.appends) == 0 {
+		return o.bytes
+	}
+	return len(o.appends[0].Body) + len(o.appends[0].Ext)
 }
 
 // queue holds ops in the order in which they came.
@@ -153,6 +200,12 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	signal(q.wake)
+}
+
+func (q *queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
 }
 
 func (q *queue) len() int {

@@ -67,7 +67,7 @@ func (s *Store) Stats() store.Stats {
 	slow := s.slow.get(now)
 	queued := 0
 	for _, l := range s.lanes.all {
-		queued += l.len()
+		queued += l.len() + l.waitlist.len()
 		for _, w := range l.writers {
 			if began := w.began.Load(); began != 0 {
 				slow = max(slow, now.Sub(s.opened)-time.Duration(began))
@@ -79,6 +79,29 @@ func (s *Store) Stats() store.Stats {
 		Slowest: impart.Millis((slow + time.Millisecond - 1) / time.Millisecond), Reads: s.reads.Load(),
 		Failing: s.failing.Load(),
 	}
+}
+
+// logEvery is how often the store logs one kind of trouble, at most.
+const logEvery = 5 * time.Second
+
+// sparing says when to log what may come very often.
+type sparing struct {
+	mu   sync.Mutex
+	last time.Time
+	more int // not logged since
+}
+
+// next reports whether it is time, and how often it was not since the last time.
+func (l *sparing) next() (more int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if !l.last.IsZero() && now.Sub(l.last) < logEvery {
+		l.more++
+		return 0, false
+	}
+	more, l.more, l.last = l.more, 0, now
+	return more, true
 }
 
 // joinClose closes a store that could not be opened.

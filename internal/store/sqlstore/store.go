@@ -86,6 +86,7 @@ type Store struct {
 	opened                      time.Time
 	slow                        slowest
 	failing                     atomic.Bool // the last transaction failed, and not by a refusal
+	failLog, stuckLog           sparing
 }
 
 var _ store.Store = (*Store)(nil)

@@ -25,8 +25,10 @@ type writer struct {
 	batch    []*op
 	appends  []*store.Append
 	facts    []facts
-	failures int          // in a row, of ops that ran alone
-	began    atomic.Int64 // when the transaction under way began, in ns after the store was opened, plus 1; 0: none
+	failures int           // in a row, since a batch was divided
+	rowWait  time.Duration // how long a transaction waits for a row; 0: as long as the session says
+	again    bool          // it does what waits aside: it tries each once, since it comes back
+	began    atomic.Int64  // when the transaction under way began, in ns after the store was opened, plus 1; 0: none
 }
 
 // txn is one write transaction.
@@ -66,12 +68,14 @@ func (w *writer) run() {
 			}
 			continue
 		}
-		w.commit(w.batch)
 		for _, o := range w.batch {
-			w.s.count(o)
-			if !o.early {
-				close(o.done)
-			}
+			o.left.Store(1)
+		}
+		if ops := w.lane.waitlist.divert(w, w.batch); len(ops) > 0 {
+			w.commit(ops)
+		}
+		for _, o := range w.batch {
+			o.settle(w.s)
 		}
 		clear(w.batch)
 		w.s.engine.idle(w)
@@ -81,39 +85,29 @@ func (w *writer) run() {
 
 // commit gives every op its outcome, in as few transactions as it can: one, or
 // one for each item when the shared one fails, so that only a bad item fails
-// (D13).
+// (D13). What cannot be done now waits aside.
 func (w *writer) commit(ops []*op) {
 	err, shared := w.s.engine.transact(w, ops)
-	if err == nil {
-		return
-	}
-	if shared {
+	switch {
+	case err == nil:
+	case ofRows(err):
+		w.divide(ops, err)
+	case shared:
 		for _, o := range ops {
 			o.fail(err)
 		}
-		return
-	}
-	w.s.opts.Log.Warn("a transaction failed, its writes are done one by one", "error", err, "writes", len(ops))
-	w.failures = 0
-	for _, o := range ops {
-		for _, one := range o.split() {
-			w.alone(one, err)
+	default:
+		if more, ok := w.s.failLog.next(); ok {
+			items := 0
+			for _, o := range ops {
+				items += o.items
+			}
+			w.s.opts.Log.Warn("a transaction failed, its writes are done one by one", "error", err, "writes", items, "unlogged", more)
 		}
+		left := w.oneByOne(ops, err)
+		w.tell(left, err)
+		w.lane.waitlist.add(w, left)
 	}
-}
-
-// alone commits one item by itself.
-func (w *writer) alone(o *op, last error) {
-	if w.failures >= maxFailures {
-		o.fail(last)
-		return
-	}
-	if err, _ := w.s.engine.transact(w, []*op{o}); err != nil {
-		w.failures++
-		o.fail(err)
-		return
-	}
-	w.failures = 0
 }
 
 // answerEarly is what a store does that lacks D1: the promise before the commit.
