@@ -58,7 +58,8 @@ type Error struct {
 	Message string // for people; never carries a body, a token or a stack
 	// Epoch is the current epoch; set with EPOCH_CHANGED.
 	Epoch Epoch
-	// RetryAfter is how long to wait before the retry; set with RATE_LIMITED and OVERLOADED.
+	// RetryAfter is how long to wait before the retry; set with RATE_LIMITED and
+	// OVERLOADED, and with UNAVAILABLE where the server can tell.
 	RetryAfter time.Duration
 	// Cause is what went wrong underneath. It is logged and never sent.
 	Cause error

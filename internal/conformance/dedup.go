@@ -31,6 +31,21 @@ var dedupStories = []story{
 		w.wantCode(impart.CMIDReused, out[2].Err)
 		w.sees("ana", "c", "1 hi", "2 more")
 	}},
+	{"what its caller refuses is answered if it is stored, and is not stored otherwise", func(w *world) {
+		w.conversation("c", "ana")
+		refused := func(a *store.Append) { a.Refused = impart.Errorf(impart.TooLarge, "the body is too large") }
+		first := w.stores(w.msg("ana", "c", "k", "hi"))[0]
+		out := w.append(w.msg("ana", "c", "k", "hi", refused), w.msg("ana", "c", "k", "ho", refused),
+			w.msg("ana", "c", "l", "ho", refused), w.msg("ana", "c", "m", "more"))
+		w.isDup(first, out[0])
+		w.wantCode(impart.CMIDReused, out[1].Err)
+		w.wantCode(impart.TooLarge, out[2].Err)
+		same(w, "the seq of the next one", out[3].Seq, impart.Seq(2))
+		w.leaves("c", "ana")
+		w.repeats(first, w.msg("ana", "c", "k", "hi", refused))
+		w.refuses(impart.TooLarge, w.msg("ana", "c", "l", "ho", refused))
+		w.stores(w.msg(impart.System, "c", "l", "the key is free"))
+	}},
 	{"fifty at once are one message", func(w *world) {
 		w.conversation("c", "ana")
 		outcomes := make([]store.Appended, 50)

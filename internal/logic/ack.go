@@ -88,7 +88,7 @@ func (s *Service) settleAcks(ctx context.Context, acked []impart.Acked, places [
 		if e.Code == impart.Unavailable {
 			unfinished = result.Err
 		}
-		acked[i].Err = e
+		acked[i].Err = s.patient(e)
 	}
 	for i := range acked {
 		if acked[i].Err == nil {

@@ -92,7 +92,7 @@ func (s *Service) settle(ctx context.Context, op string, items []store.Append, r
 			if e.Code == impart.Unavailable && logged == nil {
 				logged = result.Err
 			}
-			result.Err = e
+			result.Err = s.patient(e)
 		case result.Dup:
 			s.metrics.hit(layerStore)
 		case items[i].Kind == impart.KindRecall:

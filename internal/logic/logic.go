@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -162,7 +163,29 @@ func (s *Service) answer(ctx context.Context, op string, err error) error {
 	default:
 		// A refusal is between the server and who asked.
 	}
-	return e
+	return s.patient(e)
+}
+
+// How long a client is told to wait when the store did not finish its request, and
+// when it could not write lately at all; up to twice as long, so that not all of
+// them come back at once.
+const (
+	retrySoon  = 200 * time.Millisecond
+	retryLater = time.Second
+)
+
+// patient is e, which says when to come back if it is UNAVAILABLE.
+func (s *Service) patient(e *impart.Error) *impart.Error {
+	if e.Code != impart.Unavailable || e.RetryAfter != 0 {
+		return e
+	}
+	wait := retrySoon
+	if s.store.Stats().Failing {
+		wait = retryLater
+	}
+	told := *e
+	told.RetryAfter = wait + rand.N(wait)
+	return &told
 }
 
 // unfinished logs that the store did not finish a request. A caller that went

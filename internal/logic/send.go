@@ -20,7 +20,11 @@ func (s *Service) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
 			sent[i].Err = s.answer(ctx, "send", err)
 			continue
 		}
-		items = append(items, s.message(&sends[i]))
+		item := s.message(&sends[i])
+		if len(item.Body) > s.cfg.MaxBody {
+			item.Refused = s.tooLarge(len(item.Body))
+		}
+		items = append(items, item)
 		places = append(places, i)
 	}
 	for i, result := range s.resolve(ctx, "send", items) {
@@ -44,8 +48,10 @@ func (s *Service) checkSend(send *impart.Send) error {
 	if err := impart.CheckID("cmid", string(send.CMID), impart.MaxCMID); err != nil {
 		return err
 	}
-	if len(send.Body) > s.cfg.MaxBody {
-		return impart.Errorf(impart.TooLarge, "body is %d bytes, at most %d are allowed", len(send.Body), s.cfg.MaxBody)
+	// Below that, another node or an earlier setting may have let it be stored: whether
+	// it was is asked first, as with every final refusal.
+	if len(send.Body) > HighestMaxBody {
+		return s.tooLarge(len(send.Body))
 	}
 	return first(
 		checkID("sender", send.Sender),
@@ -55,6 +61,10 @@ func (s *Service) checkSend(send *impart.Send) error {
 		checkText("body", send.Body),
 		checkExt(send.Ext),
 	)
+}
+
+func (s *Service) tooLarge(size int) *impart.Error {
+	return impart.Errorf(impart.TooLarge, "body is %d bytes, at most %d are allowed", size, s.cfg.MaxBody)
 }
 
 // message is the event that a send asks for.

@@ -4,11 +4,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/logic"
+	"github.com/impart-im/impart/internal/store/memstore"
 )
 
 func TestWhatIsSentIsInTheLog(t *testing.T) {
@@ -229,6 +231,35 @@ func TestBodiesAtTheLimit(t *testing.T) { // case 39
 	if sent := w.try(w.message(ana, "c", "and on")); sent.Err != nil {
 		t.Error(sent.Err)
 	}
+}
+
+// TestANodeWithALowerLimitKnowsWhatIsStored: the look-up of the cmid comes before
+// every final refusal.
+func TestANodeWithALowerLimitKnowsWhatIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memstore.New(memstore.Options{Shared: true})
+		c := &cluster{t: t}
+		roomy := c.start("roomy", st, func(cfg *logic.Config) { cfg.MaxBody = logic.HighestMaxBody })
+		tight := c.start("tight", st.Node(), func(cfg *logic.Config) { cfg.MaxBody = 100 })
+		defer roomy.close()
+		defer tight.close()
+		roomy.group("c", ana, ben)
+		stored, never := roomy.message(ana, "c", strings.Repeat("x", 101)), roomy.message(ana, "c", strings.Repeat("x", logic.HighestMaxBody))
+		first := roomy.try(stored)
+		if first.Err != nil {
+			t.Fatal(first.Err)
+		}
+		if again := tight.try(stored); again.Err != nil || !again.Dup || again.Seq != first.Seq || again.MID != first.MID {
+			t.Errorf("resent to the other node it got %+v", again)
+		}
+		wantCode(t, "one that is not stored", tight.try(never).Err, impart.TooLarge)
+		if n := len(tight.sees(ben, "c")); n != 1 {
+			t.Errorf("%d events, want the one", n)
+		}
+		if sent := roomy.try(never); sent.Err != nil || sent.Dup {
+			t.Errorf("refused there, it is sent here: %+v", sent)
+		}
+	})
 }
 
 func TestPrevKeepsTheOrderOfAnOutbox(t *testing.T) { // D14

@@ -206,6 +206,8 @@ func wantCode(t *testing.T, what string, err error, code impart.Code) {
 		t.Errorf("%s: %v is no impart.Error", what, err)
 	case e.Code != code:
 		t.Errorf("%s: %v, want %s", what, err, code)
+	case code == impart.Unavailable && e.RetryAfter <= 0:
+		t.Errorf("%s: %v does not say when to come back", what, err)
 	case e.Message == "":
 		t.Errorf("%s: %s says nothing to people", what, code)
 	}

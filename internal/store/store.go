@@ -47,15 +47,16 @@ type Log interface {
 	//     duplicates writes and commits, so that what it answers is as durable as
 	//     a first answer, and may be kept like one (invariants, hole 16). Two items
 	//     of one call may share a key.
-	//  3. NOT_MEMBER unless Sender has an open period in Conv or is [impart.System].
-	//  4. OUT_OF_ORDER unless Prev is "" or stored in Conv by Sender, in this call
+	//  3. Refused, if that is set.
+	//  4. NOT_MEMBER unless Sender has an open period in Conv or is [impart.System].
+	//  5. OUT_OF_ORDER unless Prev is "" or stored in Conv by Sender, in this call
 	//     before the item or earlier; where its dedup row is gone, events decide.
-	//  5. For a recall: CURSOR_AHEAD if Target is beyond the sender's head;
+	//  6. For a recall: CURSOR_AHEAD if Target is beyond the sender's head;
 	//     RECALL_REFUSED if Target is not a visible message, is already recalled, was
 	//     sent before NotBefore, has another MID than TargetMID (if given), or is
 	//     neither the sender's own nor the sender an admin of the conversation or
 	//     [impart.System]. The target loses body and ext and is marked in the same transaction (D17).
-	//  6. The next seq of the conversation, which a failed transaction gives back.
+	//  7. The next seq of the conversation, which a failed transaction gives back.
 	//
 	// With dedup rows cleaned away (CleanDedup), step 2 also looks for an event with
 	// the same conversation, sender and cmid, whose kind, type, body, ext and target
@@ -102,6 +103,9 @@ type Append struct {
 	// Hash is of all that makes the content: kind, conversation, type, body, ext,
 	// target and target mid. Two attempts at one message have equal hashes.
 	Hash [16]byte
+	// Refused, unless nil, is a final refusal that the caller has found already: the
+	// item is not stored, but is still answered if an earlier attempt at it was.
+	Refused *impart.Error
 }
 
 // Appended is the outcome of one [Append].

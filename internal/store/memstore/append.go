@@ -46,7 +46,7 @@ func (s *Store) Append(ctx context.Context, items []store.Append) []store.Append
 	return out
 }
 
-// appendOne takes the six steps of [store.Log.Append]. Every check comes before
+// appendOne takes the steps of [store.Log.Append]. Every check comes before
 // the first change, so that a refused item leaves no trace.
 func (s *Store) appendOne(st *state, a *store.Append) store.Appended {
 	if err := s.checkEpoch(st, a.Epoch); err != nil {
@@ -59,6 +59,9 @@ func (s *Store) appendOne(st *state, a *store.Append) store.Appended {
 	}
 	if first, taken := s.firstAttempt(st, a); taken {
 		return first
+	}
+	if a.Refused != nil {
+		return s.afterRefusal(st, a, a.Refused)
 	}
 	if err := s.checkMember(st, a); err != nil {
 		return s.afterRefusal(st, a, err)

@@ -122,6 +122,9 @@ func (p *plan) add(a *store.Append, f *facts) (store.Appended, error) {
 	if out, taken, err := p.firstAttempt(a, f, key); taken || err != nil {
 		return out, err
 	}
+	if a.Refused != nil {
+		return store.Appended{}, p.refuse(f, a.Refused)
+	}
 	if f.conv == nil || (a.Sender != impart.System && (f.member == nil || !f.member.periods.Open())) {
 		return store.Appended{}, p.refuse(f, notMember(a.Conv))
 	}
