@@ -3,6 +3,7 @@ package lab
 import (
 	"maps"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,9 +63,15 @@ func settingsText(settings map[string]string) string {
 
 // DatabaseOn is [Bench.Database] with its data on a disk that can lose power.
 func (b *Bench) DatabaseOn(disk *Disk, settings Settings) *Database {
-	all := map[string]string{"unix_socket_directories": ""} // the disk has no sockets
-	maps.Copy(all, settings[PostgreSQL])
-	return b.database(filepath.Join(disk.Dir(), "database"), Settings{PostgreSQL: all, MySQL: settings[MySQL]})
+	// The disk has no sockets, and one of the two servers insists on having one.
+	sockets := filepath.Join(b.Data, "sockets")
+	b.Must(os.MkdirAll(sockets, 0o755))
+	b.Must(os.Chmod(sockets, 0o777)) // it runs as another user
+	all := Settings{PostgreSQL: {"unix_socket_directories": ""}, MySQL: {"socket": filepath.Join(sockets, "db")}}
+	for engine, more := range settings {
+		maps.Copy(all[engine], more)
+	}
+	return b.database(filepath.Join(disk.Dir(), "database"), all)
 }
 
 // server is the one that rows are looked at in.

@@ -25,6 +25,9 @@ func ofPostgres(name string) bool {
 	return len(name) == 24 && strings.Trim(name, "0123456789ABCDEF") == ""
 }
 
+// ofMySQL is InnoDB's log.
+func ofMySQL(name string) bool { return strings.HasPrefix(name, "ib_logfile") }
+
 // Disk mounts a good disk. Where none can be mounted, the run ends as NOT_RUN.
 func (b *Bench) Disk() *Disk {
 	if err := crashfs.Available(); err != nil {
@@ -38,8 +41,11 @@ func (b *Bench) Disk() *Disk {
 	}
 	b.Must(err)
 	d := &Disk{FS: fs, b: b, counts: ofSQLite}
-	if b.Engine != SQLite && b.Engine != "" {
+	switch b.Engine {
+	case PostgreSQL:
 		d.counts = ofPostgres
+	case MySQL:
+		d.counts = ofMySQL
 	}
 	b.Cleanup(func() { _ = fs.Close() }) // whatever it says, what there is to find was found
 	return d

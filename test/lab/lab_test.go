@@ -78,6 +78,11 @@ func TestQuickSet(t *testing.T) { passes(t, 10, "sqlite", "--short") }
 // TestQuickSetOnPostgreSQL: so do those of the first design text, all eight.
 func TestQuickSetOnPostgreSQL(t *testing.T) { passes(t, 8, "postgres", "--store", "postgres", "06-*") }
 
+// TestQuickSetApart: and some of gateways and logic nodes apart, on MariaDB with a Redis.
+func TestQuickSetApart(t *testing.T) {
+	passes(t, 4, "mysql", "--store", "mysql", "--redis", "06-crash-api.after_send_commit", "06-lost-push-swept", "002-same-cmid-same-answer", "logic-kill-in-doubt")
+}
+
 // passes runs checks on a store, at least so many, and wants a verdict of PASS from
 // each.
 func passes(t *testing.T, least int, store string, args ...string) {

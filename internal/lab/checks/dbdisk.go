@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/impart-im/impart/internal/lab"
@@ -77,11 +78,14 @@ func dbPowerCut(ctx context.Context, b *lab.Bench) {
 		if armed { // at a change of the disk: in the middle of a commit, most likely
 			b.Must(disk.ArmCut(mode, seed, 100+37*cycle))
 		}
+		var dark atomic.Bool
+		least := time.Now().Add(time.Second)
 		b.Each(2, func(i int) {
-			if i == 0 {
-				l.keepSending(b, []*lab.Server{s}, time.Second, true)
+			if i == 0 { // until the cut, which comes with the changes that this makes
+				l.sendWhile(b, []*lab.Server{s}, 20*time.Second, true, func() bool { return !dark.Load() || time.Now().Before(least) })
 				return
 			}
+			defer dark.Store(true)
 			if armed {
 				dropped += disk.AwaitArmed(mode)
 			} else {

@@ -35,17 +35,20 @@ func newLedger() *ledger {
 // then new messages, if there are to be any. It ends early when the connections do.
 func (l *ledger) load(b *lab.Bench, s *lab.Server, d time.Duration, fresh bool) {
 	end := time.Now().Add(d)
-	b.Each(4, func(i int) { l.phone(b, i, s.Addr(), end, fresh) })
+	b.Each(4, func(i int) { l.phone(b, i, s.Addr(), end, fresh, always) })
 }
 
-// phone sends from one device until the end, or until its connection is lost.
-func (l *ledger) phone(b *lab.Bench, i int, addr string, end time.Time, fresh bool) {
+func always() bool { return true }
+
+// phone sends from one device until the end, until more is false, or until its
+// connection is lost.
+func (l *ledger) phone(b *lab.Bench, i int, addr string, end time.Time, fresh bool, more func() bool) {
 	phone, err := b.TryDeviceWithin(3*time.Second, addr, ana, impart.DeviceID(cmid("d", i)), "i-1", nil)
 	if err != nil {
 		return // the server is gone already
 	}
 	defer phone.Close()
-	for time.Now().Before(end) {
+	for time.Now().Before(end) && more() {
 		m, ok := l.take(fresh)
 		if !ok {
 			return
@@ -70,16 +73,15 @@ func (l *ledger) phone(b *lab.Bench, i int, addr string, end time.Time, fresh bo
 // keepSending sends from four devices, two at each node, until the time is over:
 // who loses a connection comes back, to another node.
 func (l *ledger) keepSending(b *lab.Bench, nodes []*lab.Server, d time.Duration, fresh bool) {
-	l.sendWhile(b, nodes, d, fresh, func() bool { return true })
+	l.sendWhile(b, nodes, d, fresh, always)
 }
 
-// sendWhile is keepSending that ends before the time is over when a connection is
-// lost and more is false by then.
+// sendWhile is keepSending that ends before the time is over once more is false.
 func (l *ledger) sendWhile(b *lab.Bench, nodes []*lab.Server, d time.Duration, fresh bool, more func() bool) {
 	end := time.Now().Add(d)
 	b.Each(4, func(i int) {
 		for turn := i; time.Now().Before(end) && more(); turn++ {
-			l.phone(b, i, nodes[turn%len(nodes)].Addr(), end, fresh)
+			l.phone(b, i, nodes[turn%len(nodes)].Addr(), end, fresh, more)
 			if !fresh && !l.inDoubt() {
 				return
 			}
