@@ -100,6 +100,8 @@ test-go: ## unit and component tests, with the race detector
 test-blackbox: ## the real binary from outside: protocol, crashes, random schedules, several nodes, the page in a browser
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
+	@scripts/find-mariadb.sh >/dev/null
+	@scripts/find-redis.sh >/dev/null
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
 	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
 	$(NODES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
