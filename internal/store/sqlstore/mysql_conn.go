@@ -189,9 +189,9 @@ func (m *myEngine) connect(ctx context.Context, check func(ctx context.Context, 
 // self asks a server for what it is, and where its log ends.
 func (m *myEngine) self(t *mySession, lock string) (server string, end int64, has history, err error) {
 	readOnly := false
-	err = t.query("SELECT "+m.flavour.name+", "+m.flavour.place+", epoch, incarnation, judged, @@max_allowed_packet, "+m.flavour.readOnly+" FROM meta"+lock, func(r row) error {
+	err = t.query("SELECT "+m.flavour.name+", "+m.flavour.place+", epoch, incarnation, judged, @@max_allowed_packet, "+m.flavour.readOnly+", store FROM meta"+lock, func(r row) error {
 		server, end = r.str(0), r.num(1)
-		has = history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4)}
+		has = history{epoch: impart.Epoch(r.num(2)), incarnation: r.str(3), judged: r.num(4), store: r.str(7)}
 		t.conn.packet = max(int(r.num(5)), minPacket) * 7 / 8
 		readOnly = r.num(6) != 0
 		return nil

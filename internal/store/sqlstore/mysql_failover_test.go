@@ -178,3 +178,22 @@ func TestMySQLStartsHalted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Another store is put in the place of the one that the process began with: nothing is
+// judged there, and nothing is read or written until the first is back.
+func TestMySQLAnotherStoreInItsPlace(t *testing.T) {
+	w, p := newMyWorld(t, Options{Patience: shortPatience})
+	w.group("c", "ana")
+	w.sends(w.msg("ana", "c", "1", "x"))
+	p.exec(t, "UPDATE meta SET store = UUID()")
+	p.terminate(t)
+	if out := w.Append(t.Context(), []store.Append{w.msg("ana", "c", "2", "x")})[0]; impart.CodeOf(out.Err) != impart.Unavailable {
+		t.Errorf("written to another store: %+v", out)
+	}
+	if _, err := w.Page(t.Context(), store.PageQuery{User: "ana", Conv: "c", Limit: 10, MaxBytes: impart.MaxPage}); impart.CodeOf(err) != impart.Unavailable {
+		t.Errorf("read from another store: %v", err)
+	}
+	if halt, err := w.Look(t.Context()); halt != nil || err == nil {
+		t.Errorf("another store is taken for a change to judge: %+v, %v", halt, err)
+	}
+}

@@ -17,7 +17,7 @@ const (
 	myGate = "SELECT gate FROM gates WHERE gate = TIMESTAMPDIFF(SECOND, '1970-01-01', UTC_TIMESTAMP(6)) MOD 1024 LOCK IN SHARE MODE"
 	// myState is the row of meta and the clock. It comes after the locks: who waited
 	// for another node's transaction finds what it left.
-	myState = "SELECT epoch, incarnation, judged, cleaned, " + myClock
+	myState = "SELECT epoch, incarnation, judged, cleaned, " + myClock + ", store"
 )
 
 // load reads what ops need into the writer's caches, what is not there included, so
@@ -95,11 +95,11 @@ func (t *myTxn) state() *myStatement {
 		query += ", " + t.m.flavour.place
 	}
 	return &myStatement{text: query + " FROM meta", each: func(r row) error {
-		t.row = history{epoch: impart.Epoch(r.num(0)), incarnation: r.str(1), judged: r.num(2)}
+		t.row = history{epoch: impart.Epoch(r.num(0)), incarnation: r.str(1), judged: r.num(2), store: r.str(5)}
 		t.txn.meta = &metaRow{epoch: t.row.epoch, incarnation: t.row.incarnation, cleaned: r.num(3) != 0}
 		t.txn.now = impart.Millis(r.num(4))
 		if t.placed {
-			t.place = r.num(5)
+			t.place = r.num(6)
 		}
 		return nil
 	}}

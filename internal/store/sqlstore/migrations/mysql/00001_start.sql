@@ -8,7 +8,7 @@
 -- them can be rolled back here.
 
 -- One row. incarnation is the history of the database that was accepted last, and
--- judged rises with each acceptance. cleaned is 1 once a dedup row has been removed:
+-- judged rises with each acceptance. store is drawn once, and is never another store's. cleaned is 1 once a dedup row has been removed:
 -- from then on events decide too.
 CREATE TABLE IF NOT EXISTS meta (
     one         SMALLINT       NOT NULL,
@@ -16,10 +16,11 @@ CREATE TABLE IF NOT EXISTS meta (
     incarnation VARBINARY(255) NOT NULL,
     judged      BIGINT         NOT NULL DEFAULT 0,
     cleaned     SMALLINT       NOT NULL DEFAULT 0,
+    store       VARBINARY(36)  NOT NULL,
     PRIMARY KEY (one)
 ) ENGINE = InnoDB;
 
-INSERT INTO meta (one, epoch, incarnation) VALUES (1, 1, '') ON DUPLICATE KEY UPDATE one = 1;
+INSERT INTO meta (one, epoch, incarnation, store) VALUES (1, 1, '', UUID()) ON DUPLICATE KEY UPDATE one = 1;
 
 -- Who serves the store: beat rises, and what was committed before a beat that is
 -- here is here.
