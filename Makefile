@@ -30,6 +30,8 @@ INSIDE   = $$($(GO) list ./... | grep -v '/test/')
 # What makes the black box's servers share a PostgreSQL database, and its stories of faults.
 NODES  := IMPART_STORE=postgres IMPART_NODES=2
 ROLES  := $(NODES) IMPART_SHAPE=roles
+# Stories that bring a database of their own.
+SHARED := ^Test(Nodes|OneNode|WhatAnOperator|Proxy|Roles)
 FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy|Roles)
 
 help: ## list the targets
@@ -112,11 +114,15 @@ test-nodes: ## every story of the black box on PostgreSQL, those of the shared s
 	@scripts/find-pgbouncer.sh >/dev/null
 	$(NODES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
 
-test-roles: ## the same with gateways and logic nodes apart, and the stories of the SDK
+test-roles: ## the same with gateways and logic nodes apart: PostgreSQL, with Redis, MariaDB with Redis; and the stories of the SDK
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
+	@scripts/find-mariadb.sh >/dev/null
+	@scripts/find-redis.sh >/dev/null
 	IMPART_SHAPE=roles $(GO) test -count=1 $(TESTFLAGS) ./internal/gateway ./internal/api ./client
 	$(ROLES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_REDIS=1 $(GO) test -count=1 -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(GO) test -count=1 -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \

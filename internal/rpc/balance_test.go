@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -395,9 +396,13 @@ type mad struct {
 	impartpb.UnimplementedLogicServiceServer
 	answer func(*impartpb.UpstreamBatch) []*impartpb.UpstreamAck
 	fails  codes.Code
+	heals  *atomic.Int32 // after so many failures; nil: never
 }
 
 func (m mad) Sync(context.Context, *impartpb.SyncRequest) (*impartpb.Page, error) {
+	if m.heals != nil && m.heals.Add(-1) < 0 {
+		return &impartpb.Page{}, nil
+	}
 	return nil, status.Error(m.fails, "mad")
 }
 

@@ -105,6 +105,29 @@ func TestACallThatFailsGoesElsewhere(t *testing.T) {
 	}
 }
 
+// TestTheOnlyNodeGetsTime: one that fails is not asked again in the same breath.
+func TestTheOnlyNodeGetsTime(t *testing.T) {
+	inNetwork(t, func(w *network) {
+		server := grpc.NewServer()
+		heals := &atomic.Int32{}
+		heals.Store(maxTries - 1)
+		impartpb.RegisterLogicServiceServer(server, mad{fails: codes.Internal, heals: heals})
+		ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		w.nodes["mad:1"] = &running{addr: "mad:1", ln: ln}
+		var serving sync.WaitGroup
+		serving.Go(func() { _ = server.Serve(ln) })
+		c := w.client("mad:1")
+		time.Sleep(time.Second)
+		began := time.Now()
+		_, err := c.Sync(w.t.Context(), impart.Sync{Conv: "c-ab"})
+		if took := time.Since(began); err != nil || took < 2*retryPause {
+			w.t.Errorf("after %v: %v", took, err)
+		}
+		server.Stop()
+		serving.Wait()
+	})
+}
+
 // TestANodeThatHangsIsGivenUp freezes a node's connections: its calls go to the other
 // node after the silence, not at their deadline.
 func TestANodeThatHangsIsGivenUp(t *testing.T) {
