@@ -66,7 +66,9 @@ func runServe(cmd *cobra.Command, env streams, as role, naive bool) error {
 func serve(ctx context.Context, l *loaded, env streams, signals <-chan os.Signal) error {
 	c := l.config
 	c.GatewayID = c.gatewayID() // one name from here on
-	log := newLogger(c, env.stderr).With(c.logKey(), c.gatewayID())
+	lines, closeLog := newLogger(c, env.stderr)
+	defer closeLog()
+	log := lines.With(c.logKey(), c.gatewayID())
 	for _, name := range l.unknown {
 		log.Warn(unknownNote(name))
 	}
