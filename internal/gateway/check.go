@@ -17,13 +17,14 @@ func (g *Gateway) checkConns(ctx context.Context) {
 	deaf := g.deaf.Swap(false)
 	now := time.Now()
 	failed := 0
+	unheard := g.unheard()
 	last := g.checkSessions(ctx, deaf)
 	if last != nil {
 		failed++
 	}
 	for _, c := range g.conns.all() {
 		must := c.mustCheck(now) || fault.Planted(fault.SweepAsksAll)
-		if !must && !deaf {
+		if !must && !deaf && !unheard[c] {
 			continue
 		}
 		if err := c.check(ctx, must); err != nil {
@@ -38,6 +39,21 @@ func (g *Gateway) checkConns(ctx context.Context) {
 	}
 	g.metrics.checkFailed.Add(float64(failed))
 	g.log.Warn("some connections could not be checked; the next sweep tries again", "connections", failed, "err", last)
+}
+
+// unheard are the connections of whose users the bus would not tell now that they
+// were disabled or revoked: while no messages flow, some are looked at in each sweep.
+// Nobody waits for the bus to come back: a user who was barred goes on sending until
+// then.
+func (g *Gateway) unheard() map[*conn]bool {
+	if g.cfg.Bus.Health() == nil {
+		return nil
+	}
+	due := map[*conn]bool{}
+	for _, c := range g.sessionsDue(false) {
+		due[c] = true
+	}
+	return due
 }
 
 // mustCheck reports whether it is the connection's turn, or there was more than

@@ -100,6 +100,29 @@ func TestATakeoverThatTheBusLostIsFoundByTheNextSweep(t *testing.T) {
 	})
 }
 
+// TestABarredUserGoesWithTheSweepWhileTheBusIsDown: neither the news nor the word that
+// some was missed comes.
+func TestABarredUserGoesWithTheSweepWhileTheBusIsDown(t *testing.T) {
+	twoNodes(t, func(here, there *world) {
+		ben, cy := here.connect("u-ben", "d-phone"), here.connect("u-cy", "d-phone")
+		ana := here.connect("u-ana", "d-phone")
+		here.bus.lose.Store(int32(bus.Revoked))
+		here.bus.down.Store(true)
+		disabled := true
+		_, err := there.logic.PutUser(here.t.Context(), "u-ben", &disabled)
+		must(here.t, err)
+		_, err = there.logic.RevokeUser(here.t.Context(), "u-cy")
+		must(here.t, err)
+		time.Sleep(here.g.cfg.Sweep + time.Second)
+		for _, barred := range []*client{ben, cy} {
+			if f := barred.wants("bye"); f["code"] != "REVOKED" {
+				t.Errorf("bye = %v", f)
+			}
+		}
+		ana.wants() // nothing
+	})
+}
+
 func TestADeafBusIsMadeGoodAsSoonAsItHears(t *testing.T) {
 	twoNodes(t, func(here, there *world) {
 		here.bus.lose.Store(int32(bus.Takeover))

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -41,6 +42,14 @@ type world struct {
 type deafBus struct {
 	bus.Bus
 	lose atomic.Int32 // a bus.Kind
+	down atomic.Bool  // it says that messages do not flow
+}
+
+func (b *deafBus) Health() error {
+	if b.down.Load() {
+		return errors.New("no messages flow")
+	}
+	return b.Bus.Health()
 }
 
 func (b *deafBus) Subscribe(handle func(bus.Message)) func() {

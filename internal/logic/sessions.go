@@ -15,6 +15,8 @@ const (
 	// userAge is how long what is known of a user stands, if no [bus.Revoked] ends
 	// it before.
 	userAge = 10 * time.Second
+	// unheardAge is the same while the bus brings no news.
+	unheardAge = time.Second
 )
 
 // knownUser is what was loaded of a user, and when.
@@ -131,11 +133,14 @@ func (s *Service) authorize(ctx context.Context, id impart.Identity) error {
 	return nil
 }
 
-// user is what the store knows of a user, [userAge] old at most. An unknown
+// user is what the store knows of a user, [userAge] old at most, or [unheardAge]. An unknown
 // user is nobody's enemy.
 func (s *Service) user(ctx context.Context, user impart.UserID) (impart.UserInfo, error) {
-	now := s.cfg.Now()
-	if known, ok := s.users.get(user); ok && now.Sub(known.at) < userAge {
+	now, age := s.cfg.Now(), userAge
+	if s.bus.Health() != nil {
+		age = unheardAge
+	}
+	if known, ok := s.users.get(user); ok && now.Sub(known.at) < age {
 		return known.info, nil
 	}
 	turn := s.users.since()
