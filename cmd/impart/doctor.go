@@ -40,8 +40,9 @@ func doctorCommand(env streams) *cobra.Command {
 		Short: "Check whether this deployment is able to keep its promises",
 		Long: "Checks what the promises rest on: that a message that was answered with \"sent\" survives a crash and a power cut, and that no retry is ever a second message. " +
 			"It looks at the settings of the store, the folder, the kind and the room of its disk, the clock and the versions. " +
-			"Ends with 1 if a promise cannot be kept. It changes nothing, and may run beside a server.",
-		Example: "impart doctor\n\n# a machine for gateways: can it reach the logic nodes?\nimpart doctor --role gateway --config gateway.yaml\n\n# in a script\nimpart doctor --json | jq .able",
+			"Ends with 1 if a promise cannot be kept. It changes nothing, and may run beside a server. " +
+			"Give it the settings of the server, flags included: with others it looks at another deployment.",
+		Example: "impart doctor\n\n# as the server will be started\nimpart doctor --config impart.yaml --listen :8080\n\n# a machine for gateways: can it reach the logic nodes?\nimpart doctor --role gateway --config gateway.yaml\n\n# in a script\nimpart doctor --json | jq .able",
 		Args:    exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := readRole(as)
