@@ -103,5 +103,9 @@ func AsError(err error) *Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		message = "the server did not finish this in time; send it again unchanged"
 	}
-	return &Error{Code: Unavailable, Message: message, Cause: err}
+	return &Error{Code: Unavailable, Message: message, RetryAfter: unavailableRetry, Cause: err}
 }
+
+// unavailableRetry keeps those who were told UNAVAILABLE from coming back all at once
+// to a store that fails.
+const unavailableRetry = time.Second

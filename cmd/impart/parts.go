@@ -368,7 +368,7 @@ func (p *parts) storeCheck(ctx context.Context) api.Check {
 	if standby := p.standby.Load(); c.State == api.OK && stuck(standby) {
 		c.State, c.Detail = api.Warn, "nothing can be stored: "+waitsFor(standby)+"; "+endTheWait(standby)
 	} else if c.State == api.OK && p.store.Stats().Failing {
-		c.State, c.Detail = api.Warn, "the last write failed and was refused as UNAVAILABLE: the log says why; is the disk full?"
+		c.State, c.Detail = api.Warn, "the last write failed and was refused as UNAVAILABLE: the log says why (a full disk, or a right or a table that is missing?)"
 	}
 	return c
 }

@@ -29,7 +29,7 @@ func TestReadinessTellsAFullDiskFromADeadOne(t *testing.T) {
 		detail string
 	}{
 		{sickStore{}, api.OK, ""},
-		{sickStore{failing: true}, api.Warn, "is the disk full?"},
+		{sickStore{failing: true}, api.Warn, "a full disk"},
 		{sickStore{ping: errors.New("gone"), failing: true}, api.Fail, "does not answer"},
 	} {
 		got := (&parts{store: c.store}).storeCheck(t.Context())

@@ -5,7 +5,8 @@
 //
 // The rules are in files without I/O (plan.go, cursor.go, visible.go), the
 // transactions are made by writers that share each commit among all who wait
-// (queue.go, lanes.go, writer.go), and what is peculiar to a database is in its
+// (queue.go, lanes.go, writer.go), what cannot be done now waits beside them without
+// holding up the rest (divide.go, waitlist.go), and what is peculiar to a database is in its
 // engine: SQLite's, which nobody else writes to, and PostgreSQL's and MySQL's, which
 // other nodes do.
 package sqlstore

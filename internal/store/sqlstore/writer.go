@@ -113,7 +113,7 @@ func (w *writer) commit(ops []*op) {
 // answerEarly is what a store does that lacks D1: the promise before the commit.
 func (w *writer) answerEarly(ops []*op) {
 	for _, o := range ops {
-		if !o.early { // it may be tried again
+		if !o.early && o.done != nil { // it may be tried again, and nobody waits for a part
 			o.early = true
 			close(o.done)
 		}

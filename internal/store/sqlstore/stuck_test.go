@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -16,7 +17,7 @@ import (
 
 // enough is how long a send may take that has to wait for nobody: for one transaction
 // that waits in vain, and then some on a busy machine.
-const enough = rowWait + 2*time.Second
+const enough = rowWait + 3*time.Second
 
 // hold keeps rows locked, as somebody's own session might, until release.
 func (p pgPlace) hold(t *testing.T, lock string) (release func()) {
@@ -34,6 +35,32 @@ func (p pgPlace) hold(t *testing.T, lock string) (release func()) {
 	release = func() {
 		once.Do(func() {
 			if err := conn.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(release)
+	return release
+}
+
+// hold is [pgPlace.hold] in MySQL.
+func (p myPlace) hold(t *testing.T, lock string) (release func()) {
+	t.Helper()
+	db, err := p.server.Open(p.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Begin()
+	if err == nil {
+		_, err = tx.Exec(lock)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	release = func() {
+		once.Do(func() {
+			if err := errors.Join(tx.Rollback(), db.Close()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -91,11 +118,19 @@ func awaitQueue(t *testing.T, w *world, n int) {
 // both nodes, in its order, and everybody else is answered.
 func TestPostgresAHeldConversationHoldsUpNoOther(t *testing.T) {
 	w, p := newPgWorld(t, Options{Notify: true})
-	other := openPgWorld(t, p.dsn(), Options{Notify: true})
+	aHeldConversation(t, w, openPgWorld(t, p.dsn(), Options{Notify: true}), p.hold)
+}
+
+func TestMySQLAHeldConversationHoldsUpNoOther(t *testing.T) {
+	w, p := newMyWorld(t, Options{})
+	aHeldConversation(t, w, openPgWorld(t, p.dsn(), Options{}), p.hold)
+}
+
+func aHeldConversation(t *testing.T, w, other *world, hold func(t *testing.T, lock string) (release func())) {
 	nodes := []*world{w, other}
 	convs := manyGroups(w, 50)
 	w.group("held", "ana", "ben")
-	release := p.hold(t, "SELECT 1 FROM conversations WHERE conv_id = 'held' FOR UPDATE")
+	release := hold(t, "SELECT 1 FROM conversations WHERE conv_id = 'held' FOR UPDATE")
 	var waiting sync.WaitGroup
 	sent := make(chan time.Time, 40)
 	prev := map[impart.UserID]impart.CMID{}
@@ -156,12 +191,26 @@ func TestPostgresAHeldConversationHoldsUpNoOther(t *testing.T) {
 func TestPostgresADamagedConversationHoldsUpNoOther(t *testing.T) {
 	var log lockedBuffer
 	w, p := newPgWorld(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	aDamagedConversation(t, w, &log, func(change string) {
+		p.exec(t, "UPDATE "+p.name+".conversations SET next_seq = next_seq "+change+" WHERE conv_id = 'hurt'")
+	})
+}
+
+func TestMySQLADamagedConversationHoldsUpNoOther(t *testing.T) {
+	var log lockedBuffer
+	w, p := newMyWorld(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	aDamagedConversation(t, w, &log, func(change string) {
+		p.exec(t, "UPDATE conversations SET next_seq = next_seq "+change+" WHERE conv_id = 'hurt'")
+	})
+}
+
+func aDamagedConversation(t *testing.T, w *world, log *lockedBuffer, damage func(change string)) {
 	convs := manyGroups(w, 50)
 	w.group("hurt", "ana")
 	for i := range 3 {
 		w.sends(w.msg("ana", "hurt", impart.CMID(fmt.Sprint(i)), "x"))
 	}
-	p.exec(t, "UPDATE "+p.name+".conversations SET next_seq = next_seq - 1 WHERE conv_id = 'hurt'")
+	damage("- 1")
 	for round := range 3 {
 		began := time.Now()
 		out := w.Append(t.Context(), []store.Append{w.msg("ana", "hurt", "late", "x"), w.msg("ana", "c-0", impart.CMID(fmt.Sprint("r", round)), "x")})
@@ -180,7 +229,7 @@ func TestPostgresADamagedConversationHoldsUpNoOther(t *testing.T) {
 	if got := log.String(); !strings.Contains(got, `next_seq of \"hurt\" is 3`) || strings.Count(got, "level=ERROR") != 1 {
 		t.Errorf("the log does not name the damage once:\n%s", got)
 	}
-	p.exec(t, "UPDATE "+p.name+".conversations SET next_seq = next_seq + 1 WHERE conv_id = 'hurt'")
+	damage("+ 1")
 	if seq := w.sends(w.msg("ana", "hurt", "late", "x")); seq != 4 {
 		t.Errorf("the message after the mending has seq %d", seq)
 	}
