@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -128,5 +130,36 @@ func TestReadinessOfAStoreWhoseCommitsWait(t *testing.T) {
 	p.standby.Store(&store.Standby{Names: "ANY 1 (a,b)", Connected: 1})
 	if got := p.storeCheck(t.Context()); strings.Contains(got.Detail, "standby") {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestTheDoctorSaysWhatAStartAndAFailoverWillMean(t *testing.T) {
+	if got := startAdvice(context.DeadlineExceeded); !strings.Contains(got, "would wait for it, 60 s at most") {
+		t.Errorf("of a database that does not answer: %s", got)
+	}
+	if got := startAdvice(errors.New("no such role")); got != "a server would not start" {
+		t.Errorf("of one that refuses: %s", got)
+	}
+	names := []store.Setting{{Name: "synchronous_standby_names", Value: "ANY 1 (a,b)"}}
+	none := []store.Setting{{Name: "synchronous_standby_names", Value: "none"}}
+	for _, c := range []struct {
+		settings    []store.Setting
+		replication string
+		standbys    int
+		want        verdict
+	}{
+		{names, "sync", 2, good}, {names, "none", 2, good}, {none, "sync", 1, warn}, {none, "none", 1, warn}, {none, "none", -1, warn}, {none, "none", 0, good},
+	} {
+		if got := failoverFinding(c.settings, c.replication, c.standbys); got.Verdict != c.want {
+			t.Errorf("%+v: %+v, want %s", c, got, c.want)
+		}
+	}
+	for connected, want := range []verdict{fail, warn, good} {
+		if got := standbyFindings(&store.Standby{Names: "ANY 1 (a,b)", Connected: connected}); len(got) != 1 || got[0].Verdict != want {
+			t.Errorf("%d standbys: %+v, want %s", connected, got, want)
+		}
+	}
+	if got := standbyFindings(&store.Standby{}); got != nil {
+		t.Errorf("where no commit waits: %+v", got)
 	}
 }
