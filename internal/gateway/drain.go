@@ -36,6 +36,9 @@ func (g *Gateway) Drain(ctx context.Context) error {
 		})
 	}
 	byes.Wait()
+	if err := ctx.Err(); err != nil {
+		return err // something in flight may have been given up, also where its client has left by now
+	}
 	select {
 	case <-g.conns.gone:
 		return nil

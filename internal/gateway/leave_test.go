@@ -337,6 +337,7 @@ func TestADrainHasAnEnd(t *testing.T) {
 		ana := w.connect("u-ana", "d")
 		b.send.set(func() { time.Sleep(10 * time.Second) })
 		ana.send(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m1","body":"x"}`)
+		synctest.Wait() // until it is in flight
 		ctx, cancel := context.WithTimeout(w.t.Context(), time.Second)
 		defer cancel()
 		start := time.Now()

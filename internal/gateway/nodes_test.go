@@ -141,6 +141,7 @@ func TestADeafBusIsMadeGoodAsSoonAsItHears(t *testing.T) {
 		ana.wants()
 		began := time.Now()
 		here.bus.Publish(here.t.Context(), bus.Message{Kind: bus.Missed})
+		time.Sleep(deafAgain + time.Millisecond)
 		if f := ana.wants("hint"); f["why"] != "resume" {
 			t.Errorf("hint = %v", f)
 		}
