@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -238,6 +239,24 @@ func TestAClosingStoreRefusesWhatWaits(t *testing.T) {
 		w.must(w.Close())
 		if impart.CodeOf(<-answer) != impart.Unavailable || time.Since(began) > asideRestMost {
 			t.Errorf("it closed after %v", time.Since(began))
+		}
+	})
+}
+
+// A store that fails says so now and then, and how often it did not.
+func TestAFailingStoreDoesNotFloodTheLog(t *testing.T) {
+	var log lockedBuffer
+	inStory(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, func(t *testing.T, w *world, e *scriptedEngine) {
+		e.fates = make([]fate, 1000) // failed
+		for i := range 20 {
+			if i == 19 {
+				time.Sleep(logEvery)
+			}
+			cmid := impart.CMID(fmt.Sprint(i))
+			w.Append(t.Context(), []store.Append{w.msg("ana", "a", cmid+"-1", "x"), w.msg("ana", "a", cmid+"-2", "x")})
+		}
+		if got := log.String(); strings.Count(got, "one by one") != 2 || !strings.Contains(got, "writes=2 unlogged=18") {
+			t.Errorf("the log says\n%s", got)
 		}
 	})
 }
