@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,5 +47,30 @@ func TestFaultAClockThatIsSet(t *testing.T) {
 			ben.say(fmt.Sprintf(`{"t":"ack","rid":"a","conv":"c-ab","seq":%d,"n":%d}`, seq, seq))
 			ben.hears("acked")
 		}
+	}
+}
+
+// TestFaultANodeWhoseClockIsFast shares a database with nobody whose clock it could
+// mislead: its messages have the database's time, and it removes none of them.
+func TestFaultANodeWhoseClockIsFast(t *testing.T) {
+	_, dsn, _ := database(t)
+	clock := filepath.Join(t.TempDir(), "clock")
+	setClock(t, clock, "1h")
+	p := faulty(t, t.TempDir(), "", "IM_STORE="+dsn, "IM_CLOCK="+clock, "IM_RETENTION=30m")
+	makeConversation(t, p)
+	ana := p.come(t, "u-ana")
+	ana.say(`{"t":"send","rid":"r","conv":"c-ab","cmid":"m","body":"hi"}`)
+	at := time.UnixMilli(int64(ana.hears("sent")["at"].(float64)))
+	if off := time.Since(at); off.Abs() > readyTime {
+		t.Errorf("the message's time is %v off", off)
+	}
+	for began := time.Now(); !strings.Contains(p.log(), "nothing is removed"); time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > readyTime {
+			t.Fatalf("nothing is told of the clocks:\n%s", p.log())
+		}
+	}
+	ana.say(`{"t":"sync","rid":"s","conv":"c-ab","after":0}`)
+	if got := ana.hears("synced"); got["floor"] != 0.0 || got["head"] != 1.0 {
+		t.Errorf("afterwards: %v", got)
 	}
 }

@@ -73,6 +73,8 @@ func TestAServerWhoseLogIsFull(t *testing.T) {
 	for err == nil {
 		_, err = log.Write(make([]byte, 4096))
 	}
+	// A server that does not start is asked for its log, which ends with its last writer.
+	defer time.AfterFunc(readyTime+time.Second, func() { _ = log.Close() }).Stop()
 	p, err := startServer(t.TempDir(), pipe, []string{"IM_LOG_LEVEL=debug", "IM_AUTH_HMAC_SECRET=0123456789abcdef0123456789abcdef"})
 	if err != nil {
 		t.Fatal(err)
