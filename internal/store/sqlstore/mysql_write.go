@@ -15,6 +15,18 @@ import (
 const (
 	replaceCursor = ` ON DUPLICATE KEY UPDATE install_epoch = VALUES(install_epoch), epoch = VALUES(epoch),
 		start_seq = VALUES(start_seq), delivered_seq = VALUES(delivered_seq), n = VALUES(n), updated_at = VALUES(updated_at)`
+	// mergeCursor merges by itself too: the lock of the device holds on one server alone,
+	// and on a cluster another one's ack may have come in since the cursor was read. Of
+	// two installs or epochs the later one counts (D9). What decides is assigned last.
+	mergeCursor = ` ON DUPLICATE KEY UPDATE
+		delivered_seq = CASE WHEN ` + laterCursor + ` THEN delivered_seq WHEN ` + sameCursor + ` THEN GREATEST(delivered_seq, VALUES(delivered_seq)) ELSE VALUES(delivered_seq) END,
+		n = CASE WHEN install_epoch > VALUES(install_epoch) THEN n WHEN install_epoch = VALUES(install_epoch) THEN GREATEST(n, VALUES(n)) ELSE VALUES(n) END,
+		start_seq = CASE WHEN ` + laterCursor + ` THEN start_seq ELSE VALUES(start_seq) END,
+		updated_at = VALUES(updated_at),
+		epoch = CASE WHEN ` + laterCursor + ` THEN epoch ELSE VALUES(epoch) END,
+		install_epoch = GREATEST(install_epoch, VALUES(install_epoch))`
+	laterCursor = "install_epoch > VALUES(install_epoch) OR install_epoch = VALUES(install_epoch) AND epoch > VALUES(epoch)"
+	sameCursor  = "install_epoch = VALUES(install_epoch) AND epoch = VALUES(epoch)"
 	// mergeRead merges by itself: no lock keeps another device of the user away. epoch
 	// comes last, since assignments are made in their order.
 	mergeRead = ` ON DUPLICATE KEY UPDATE read_seq = CASE WHEN epoch = VALUES(epoch) THEN GREATEST(read_seq, VALUES(read_seq))
@@ -181,7 +193,11 @@ func (t *myTxn) putCursors(rows map[flowKey]*cursorRow) {
 	keys := slices.SortedFunc(maps.Keys(rows), func(a, b flowKey) int {
 		return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.conv, b.conv), cmp.Compare(a.device, b.device))
 	})
-	out := t.insertion("INSERT INTO device_cursors (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)", replaceCursor, len(keys), 200)
+	tail := mergeCursor
+	if fault.Planted(fault.CursorBack) { // this would hide it
+		tail = replaceCursor
+	}
+	out := t.insertion("INSERT INTO device_cursors (user_id, device_id, conv_id, install_epoch, epoch, start_seq, delivered_seq, n, updated_at)", tail, len(keys), 200)
 	for _, k := range keys {
 		r := rows[k]
 		out.row(k.user, k.device, k.conv, r.install, r.epoch, r.start, r.delivered, r.n, r.updated)
