@@ -256,8 +256,10 @@ func (t *Tape) judgeFresh(f *Final) {
 func (t *Tape) judgeSights() {
 	for k, got := range t.sights {
 		var in *era
-		for _, e := range t.eras {
-			if slices.Contains(e.epochs, k.epoch) || in == nil && e.unsure && k.epoch > e.epochs[0] {
+		for i, e := range t.eras {
+			// Nodes that notice a backup raise the epoch by themselves, before the operator does.
+			noticed := i > 0 && k.epoch < e.epochs[0] && k.epoch > slices.Max(t.eras[i-1].epochs)
+			if slices.Contains(e.epochs, k.epoch) || noticed || in == nil && e.unsure && k.epoch > e.epochs[0] {
 				in = e
 			}
 		}
