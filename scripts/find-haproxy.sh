@@ -12,21 +12,7 @@ find_haproxy && exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 	echo "find-haproxy: no haproxy here; installing Debian's package" >&2
-	# The package starts a service unless this file forbids it.
-	policy=/usr/sbin/policy-rc.d
-	if [ ! -e "$policy" ]; then
-		trap 'rm -f "$policy"' EXIT
-		printf '#!/bin/sh\nexit 101\n' >"$policy"
-		chmod +x "$policy"
-	fi
-	if {
-		apt-get update -qq &&
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends haproxy
-	} >&2; then
-		# Nor at the next boot.
-		if [ -d /run/systemd/system ]; then
-			systemctl disable --quiet haproxy >&2 || true
-		fi
+	if "$(dirname "$0")/install-quiet.sh" haproxy haproxy; then
 		find_haproxy && exit 0
 	fi
 fi

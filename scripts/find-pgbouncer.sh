@@ -13,21 +13,7 @@ find_pgbouncer && exit 0
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
 	echo "find-pgbouncer: no PgBouncer here; installing Debian's package" >&2
-	# The package starts a service unless this file forbids it.
-	policy=/usr/sbin/policy-rc.d
-	if [ ! -e "$policy" ]; then
-		trap 'rm -f "$policy"' EXIT
-		printf '#!/bin/sh\nexit 101\n' >"$policy"
-		chmod +x "$policy"
-	fi
-	if {
-		apt-get update -qq &&
-			DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends pgbouncer
-	} >&2; then
-		# Nor at the next boot.
-		if [ -d /run/systemd/system ]; then
-			systemctl disable --quiet pgbouncer >&2 || true
-		fi
+	if "$(dirname "$0")/install-quiet.sh" pgbouncer pgbouncer; then
 		find_pgbouncer && exit 0
 	fi
 fi

@@ -20,7 +20,7 @@ func answers() []lab.Check {
 			What:   "Four senders pipeline, send some messages twice and some that are refused, and the server is killed in the middle; then the log is counted.",
 			Expect: "no (conversation, seq), mid or message twice, no hole, as many rows as messages",
 			Twins: []lab.Sabotage{
-				lab.Planted(fault.NoDedup, "the unique key decides nothing"),
+				noDedup,
 				lab.Planted(fault.SeqHole, "a refused message uses up a seq"),
 			},
 			Run: noDuplicateSeq,
@@ -29,7 +29,7 @@ func answers() []lab.Check {
 			ID: "002-same-cmid-same-answer", Invariant: "D2", Short: true,
 			What:   "One client_msg_id is sent twice over HTTP, and again over the WebSocket.",
 			Expect: "the same msg_id and seq each time, im_dedup_hit_total +1 for each repetition, 1 row",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    sameAnswer,
 		},
 		{

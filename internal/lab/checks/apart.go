@@ -11,9 +11,6 @@ import (
 	"github.com/impart-im/impart/internal/lab/link"
 )
 
-// noDedup stores what is sent again once more.
-var noDedup = lab.Planted(fault.NoDedup, "the unique key decides nothing")
-
 // apart are the checks about gateways, logic nodes and what is between them.
 func apart() []lab.Check {
 	return []lab.Check{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab"
 )
 
@@ -24,6 +25,12 @@ var (
 	onSQLite   = []lab.Engine{lab.SQLite}
 	onPostgres = []lab.Engine{lab.PostgreSQL}
 	onServers  = []lab.Engine{lab.PostgreSQL, lab.MySQL}
+)
+
+// The guards that many twins run without.
+var (
+	noDedup = lab.Planted(fault.NoDedup, "the unique key decides nothing")
+	noSweep = lab.Planted(fault.NoSweep, "nobody looks for lost pushes")
 )
 
 // What most checks use.

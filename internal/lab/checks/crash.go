@@ -31,7 +31,7 @@ func crashes() []lab.Check {
 			ID: "06-crash-api.after_send_commit", Invariant: "D2", Short: true,
 			What:   "The server halts after the commit and before the reply; the client starts anew and sends again.",
 			Expect: "exit code 137, no reply, rows 1 → 1, dup=true, the same seq, empty outbox",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    crash(fault.AfterCommit, 1),
 		},
 	}

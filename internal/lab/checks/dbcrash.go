@@ -30,14 +30,14 @@ func dbCrashes() []lab.Check {
 			ID: "db-paused", Invariant: "D2", Only: onServers,
 			What:   "All processes of PostgreSQL are stopped (SIGSTOP) for 4 s under load; clients time out, come back and send again; then it goes on and meets what had piled up.",
 			Expect: "one row for each message, nothing acknowledged is lost, and everything has its answer within 15 s",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    dbPaused,
 		},
 		{
 			ID: "db-partition", Invariant: "D2", Only: onServers,
 			What:   "One of two nodes is cut from the database under load, 3 s each time: what it asks is lost, then what it is answered, then both, then everything is held up; the other node has the same conversation.",
 			Expect: "one row for each message, nothing acknowledged is lost, the other node goes on within 15 s, and everything has its answer within 30 s of the end",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    dbPartition, Limit: 3 * time.Minute,
 		},
 	}

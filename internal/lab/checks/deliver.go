@@ -18,7 +18,7 @@ func deliveries() []lab.Check {
 			ID: "06-lost-reply-retry", Invariant: "D2", Short: true,
 			What:   "The reply to a send is lost once; the client times out after 1,500 ms and sends again.",
 			Expect: "timeout, then dup=true with the same seq, 1 row",
-			Twins:  []lab.Sabotage{freshCMID, lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{freshCMID, noDedup},
 			Run:    lostReply,
 		},
 		{
@@ -42,7 +42,7 @@ func deliveries() []lab.Check {
 			ID: "06-lost-push-swept", Invariant: "D5", Short: true,
 			What:   "Every push is lost, retries too; the sweep runs each 500 ms and the device syncs when it is hinted.",
 			Expect: "hint, sync and ack within 3,000 ms, without a push",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoSweep, "nobody looks for lost pushes")},
+			Twins:  []lab.Sabotage{noSweep},
 			Run:    lostPush,
 		},
 	}

@@ -21,7 +21,7 @@ func nodes() []lab.Check {
 			ID: "node-paused", Invariant: "D2", Only: onServers,
 			What:   "One of two nodes is stopped (SIGSTOP) for 5 s under load; its devices go to the other one and send again; then it goes on with what it had begun.",
 			Expect: "one row for each message, nothing acknowledged is lost, and a device that has moved is told so where it was, and acknowledges nothing there any more",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    nodePaused,
 		},
 		{

@@ -5,14 +5,10 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
-	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab"
 	"github.com/impart-im/impart/internal/lab/link"
 	"github.com/impart-im/impart/internal/lab/probe"
 )
-
-// noSweep lets a wake-up that was lost be lost for good.
-var noSweep = lab.Planted(fault.NoSweep, "nobody looks for lost pushes")
 
 // redises are the checks about a Redis that fails: whatever it forgets, no message
 // is lost or doubled, and what the bus does not carry comes with the sweep.

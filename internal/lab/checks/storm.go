@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
-	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/lab"
 	"github.com/impart-im/impart/internal/lab/rows"
 )
@@ -18,14 +17,14 @@ func storms() []lab.Check {
 			ID: "retry-storm", Invariant: "D2",
 			What:   "The server is frozen while 8 users send one message each from 5 devices, 10 times on each; then everything reaches it at once.",
 			Expect: "one row for each message; of its 50 answers one has dup=false, and all have its seq and mid",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    retryStorm,
 		},
 		{
 			ID: "paused-server", Invariant: "D2",
 			What:   "The server is stopped (SIGSTOP) for 3 s under load; clients time out, reconnect and send again; then it goes on and meets what had piled up.",
 			Expect: "one row for each message, and the receiver has them all within 5 s",
-			Twins:  []lab.Sabotage{lab.Planted(fault.NoDedup, "the unique key decides nothing")},
+			Twins:  []lab.Sabotage{noDedup},
 			Run:    pausedServer,
 		},
 	}
