@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/impart-im/impart/internal/fault"
 )
 
 // transact implements [engine].
@@ -76,55 +74,28 @@ func (t *myTxn) undo() {
 
 // run does ops and commits them.
 func (t *myTxn) run(ops []*op) (fate, error) {
-	direct := ops[0].direct
-	var err error
-	if direct != nil {
-		err = t.loadDirect()
-	} else {
-		err = t.load(ops)
-	}
-	switch {
-	case err != nil:
-	case direct != nil:
-		ops[0].err = nil
-		if err = myRefusal(direct(t.txn)); refused(err) {
-			ops[0].err = err // that is the answer; its transaction is undone
-			t.undo()
-			return failed, nil
-		}
-	default:
-		err = t.txn.applyShared(ops)
-	}
-	if err == nil {
-		if fault.Planted(fault.SentBeforeCommit) {
-			t.txn.answerEarly(ops)
-		}
-		err = t.commit()
-	}
+	answered, err := t.txn.through(t, ops)
 	if err != nil {
 		return myFate(err, t.asked), err
 	}
-	t.m.identity.acknowledged(t.was, t.place, t.row.epoch)
+	if !answered {
+		t.m.identity.acknowledged(t.was, t.place, t.row.epoch)
+	}
 	return failed, nil
 }
 
+// refusal implements [attempt].
+func (*myTxn) refusal(err error) error { return myRefusal(err) }
+
 // commit sends what was put off and the COMMIT.
 func (t *myTxn) commit() error {
-	if h := t.m.s.opts.around; h != nil && h.before.Load() != nil {
-		// Held between the last statement and the COMMIT, which otherwise go together.
-		if err := t.send(); err != nil {
-			return err
-		}
-		if err := (*h.before.Load())(); err != nil {
-			return fmt.Errorf("%w: %w", errHook, err)
-		}
+	around := t.m.s.opts.around
+	if err := around.hold(func() error { return t.send() }); err != nil {
+		return err
 	}
 	t.asked = true
 	if err := t.send(&myStatement{text: myStatements.commit}); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
-	if h := t.m.s.opts.around; h != nil && h.after.Load() != nil {
-		return (*h.after.Load())()
-	}
-	return nil
+	return around.committed()
 }

@@ -186,17 +186,7 @@ func (t *myTxn) askMembers(keys []memberKey, ask myAsker) {
 	}
 	chunks(keys, func(part []memberKey) {
 		ask("SELECT conv_id, user_id, role, from_seq, to_seq FROM members FORCE INDEX (PRIMARY) WHERE (conv_id, user_id) IN ("+
-			memberTuples(part, false)+") ORDER BY conv_id, user_id, from_seq", func(r row) error {
-			k := memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}
-			m, _ := t.txn.members.get(k)
-			if m == nil {
-				m = &member{}
-				t.txn.members.put(k, m)
-			}
-			m.role = impart.Role(r.str(2))
-			m.periods = append(m.periods, impart.Period{From: r.seq(3), To: r.seq(4)})
-			return nil
-		})
+			memberTuples(part, false)+") ORDER BY conv_id, user_id, from_seq", t.txn.takeMember)
 	})
 }
 
@@ -207,52 +197,27 @@ func keyTuples(keys []dedupKey) string {
 // loadKeys locks the rows of keys that are taken: a duplicate's has to be there still
 // when it is written (hole 16).
 func (t *myTxn) loadKeys(w *wanted, ask myAsker) {
-	t.txn.keys = make(map[dedupKey]*dedupRow, len(w.keys))
 	keys := slices.SortedFunc(maps.Keys(w.keys), compareKeys)
-	for _, k := range keys {
-		t.txn.keys[k] = nil
-	}
+	t.txn.expectKeys(keys)
 	chunks(keys, func(part []dedupKey) {
 		ask("SELECT user_id, cmid, conv_id, seq, mid, created_at, hash FROM msg_dedup FORCE INDEX (PRIMARY) WHERE (cmid, user_id) IN ("+
-			keyTuples(part)+") ORDER BY cmid, user_id FOR UPDATE", func(r row) error {
-			t.txn.keys[dedupKey{impart.UserID(r.str(0)), impart.CMID(r.str(1))}] = &dedupRow{
-				conv: impart.ConvID(r.str(2)), seq: r.seq(3), mid: impart.MID(r.str(4)), at: impart.Millis(r.num(5)), hash: readHash(r.bytes(6)),
-			}
-			return nil
-		})
+			keyTuples(part)+") ORDER BY cmid, user_id FOR UPDATE", t.txn.takeKey)
 	})
 }
 
 // loadFlows reads the devices of the users, and their cursors.
 func (t *myTxn) loadFlows(w *wanted, ask myAsker) {
 	users := slices.Sorted(maps.Keys(w.users))
-	for _, user := range users {
-		t.txn.users.put(user, map[impart.DeviceID]*deviceState{})
-	}
 	chunks(users, func(part []impart.UserID) {
 		ask("SELECT user_id, device_id, install_epoch, n, session FROM devices FORCE INDEX (PRIMARY) WHERE user_id IN ("+
-			tuples(part, func(u *impart.UserID) string { return string(*u) })+")", func(r row) error {
-			ds, _ := t.txn.users.get(impart.UserID(r.str(0)))
-			ds[impart.DeviceID(r.str(1))] = &deviceState{impart.InstallEpoch(r.num(2)), r.num(3), r.num(4)}
-			return nil
-		})
+			tuples(part, func(u *impart.UserID) string { return string(*u) })+")", t.txn.takeDevice)
 	})
 	keys := slices.SortedFunc(maps.Keys(w.flows), compareFlows)
-	flow := make(map[memberKey]*flows, len(keys))
-	for _, k := range keys {
-		flow[k] = &flows{devices: map[impart.DeviceID]*cursorRow{}}
-		t.txn.caches.flows.put(k, flow[k])
-	}
+	t.txn.expectFlows(users, keys)
 	chunks(keys, func(part []memberKey) {
 		pairs := memberTuples(part, true)
-		ask("SELECT c.conv_id, c.user_id, c.device_id, "+cursorColumns+" FROM device_cursors AS c FORCE INDEX (PRIMARY) WHERE (c.user_id, c.conv_id) IN ("+pairs+")", func(r row) error {
-			flow[memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}].devices[impart.DeviceID(r.str(2))] = scanCursor(r, 3)
-			return nil
-		})
-		ask("SELECT conv_id, user_id, epoch, read_seq FROM read_cursors FORCE INDEX (PRIMARY) WHERE (user_id, conv_id) IN ("+pairs+")", func(r row) error {
-			flow[memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}].read = &readRow{impart.Epoch(r.num(2)), r.seq(3)}
-			return nil
-		})
+		ask("SELECT c.conv_id, c.user_id, c.device_id, "+cursorColumns+" FROM device_cursors AS c FORCE INDEX (PRIMARY) WHERE (c.user_id, c.conv_id) IN ("+pairs+")", t.txn.takeCursor)
+		ask("SELECT conv_id, user_id, epoch, read_seq FROM read_cursors FORCE INDEX (PRIMARY) WHERE (user_id, conv_id) IN ("+pairs+")", t.txn.takeRead)
 	})
 }
 

@@ -23,7 +23,7 @@ type mySession struct {
 	ctx    context.Context
 	conn   *myConn
 	queued []*myStatement // to be sent before the next one
-	known  map[asked][]row
+	known  ahead
 }
 
 // myStatement is one statement of a round trip.
@@ -98,18 +98,8 @@ func (t *mySession) exec(query string, args ...any) (int64, error) {
 
 // query implements [session].
 func (t *mySession) query(query string, each func(row) error, args ...any) error {
-	if t.known != nil {
-		if rows, ok := t.known[keyOfAsked(query, args)]; ok {
-			for _, r := range rows {
-				if err := each(r); err != nil {
-					if errors.Is(err, errEnough) {
-						return nil
-					}
-					return err
-				}
-			}
-			return nil
-		}
+	if there, err := t.known.answer(query, each, args); there {
+		return err
 	}
 	return t.send(myQuery(query, each, args...))
 }
@@ -122,7 +112,7 @@ func (t *mySession) later(query string, args ...any) {
 // prefetch implements [session]: all the answers come in one round trip.
 func (t *mySession) prefetch(asks []ask) error {
 	if t.known == nil {
-		t.known = map[asked][]row{}
+		t.known = ahead{}
 	}
 	var statements []*myStatement
 	for _, a := range asks {

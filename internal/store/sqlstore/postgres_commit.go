@@ -6,8 +6,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/impart-im/impart/internal/fault"
 )
 
 // transact implements [engine].
@@ -92,49 +90,25 @@ type pgTxn struct {
 
 // run does ops and commits them.
 func (t *pgTxn) run(ops []*op) (fate, error) {
-	direct := ops[0].direct
-	var err error
-	if direct != nil {
-		err = t.loadDirect()
-	} else {
-		err = t.load(ops)
-	}
-	switch {
-	case err != nil:
-	case direct != nil:
-		ops[0].err = nil
-		if err = asRefusal(direct(t.txn)); refused(err) {
-			ops[0].err = err // that is the answer; its transaction is undone
-			t.undo()
-			return failed, nil
-		}
-	default:
-		err = t.txn.applyShared(ops)
-	}
-	if err == nil {
-		if fault.Planted(fault.SentBeforeCommit) {
-			t.txn.answerEarly(ops)
-		}
-		err = t.commit()
-	}
+	answered, err := t.txn.through(t, ops)
 	if err != nil {
 		return fateOf(err, t.asked), err
 	}
-	t.p.identity.acknowledged(t.was, t.place, t.row.epoch)
+	if !answered {
+		t.p.identity.acknowledged(t.was, t.place, t.row.epoch)
+	}
 	return failed, nil
 }
+
+// refusal implements [attempt].
+func (*pgTxn) refusal(err error) error { return asRefusal(err) }
 
 // commit sends what was put off and the COMMIT.
 func (t *pgTxn) commit() error {
 	t.notify()
-	if h := t.p.s.opts.around; h != nil && h.before.Load() != nil {
-		// Held between the last statement and the COMMIT, which otherwise go together.
-		if err := t.send(); err != nil {
-			return err
-		}
-		if err := (*h.before.Load())(); err != nil {
-			return fmt.Errorf("%w: %w", errHook, err)
-		}
+	around := t.p.s.opts.around
+	if err := around.hold(func() error { return t.send() }); err != nil {
+		return err
 	}
 	t.link.doubtful = false
 	t.asked = true
@@ -152,10 +126,7 @@ func (t *pgTxn) commit() error {
 	if t.link.doubtful {
 		return errors.New("commit: the server warns that it is not where it should be")
 	}
-	if h := t.p.s.opts.around; h != nil && h.after.Load() != nil {
-		return (*h.after.Load())()
-	}
-	return nil
+	return around.committed()
 }
 
 // idle implements [engine].

@@ -191,6 +191,17 @@ func convTexts(convs []impart.ConvID) pgArray {
 	return texts(convs, func(c *impart.ConvID) impart.ConvID { return *c })
 }
 
+// askMembers has members read.
+func (t *pgTxn) askMembers(keys []memberKey, ask asker) {
+	for _, k := range keys {
+		t.txn.members.put(k, nil)
+	}
+	if len(keys) == 0 {
+		return
+	}
+	ask(selectMembers, t.txn.takeMember, memberConvs(keys), memberUsers(keys))
+}
+
 func sortedMembers(set map[memberKey]bool) []memberKey {
 	return slices.SortedFunc(maps.Keys(set), compareMembers)
 }
@@ -208,43 +219,18 @@ func memberUsers(keys []memberKey) pgArray {
 }
 
 func (t *pgTxn) loadKeys(w *wanted, ask asker) {
-	t.txn.keys = make(map[dedupKey]*dedupRow, len(w.keys))
 	keys := slices.Collect(maps.Keys(w.keys))
-	for _, k := range keys {
-		t.txn.keys[k] = nil
-	}
-	ask(selectKeys, func(r row) error {
-		t.txn.keys[dedupKey{impart.UserID(r.str(0)), impart.CMID(r.str(1))}] = &dedupRow{
-			conv: impart.ConvID(r.str(2)), seq: r.seq(3), mid: impart.MID(r.str(4)), at: impart.Millis(r.num(5)), hash: readHash(r.bytes(6)),
-		}
-		return nil
-	}, texts(keys, func(k *dedupKey) impart.UserID { return k.user }), texts(keys, func(k *dedupKey) impart.CMID { return k.cmid }))
+	t.txn.expectKeys(keys)
+	ask(selectKeys, t.txn.takeKey, texts(keys, func(k *dedupKey) impart.UserID { return k.user }), texts(keys, func(k *dedupKey) impart.CMID { return k.cmid }))
 }
 
 // loadFlows reads the devices of the users, and their cursors.
 func (t *pgTxn) loadFlows(w *wanted, ask asker) {
 	users := slices.Sorted(maps.Keys(w.users))
-	for _, user := range users {
-		t.txn.users.put(user, map[impart.DeviceID]*deviceState{})
-	}
-	ask(selectDevices, func(r row) error {
-		ds, _ := t.txn.users.get(impart.UserID(r.str(0)))
-		ds[impart.DeviceID(r.str(1))] = &deviceState{impart.InstallEpoch(r.num(2)), r.num(3), r.num(4)}
-		return nil
-	}, texts(users, func(u *impart.UserID) impart.UserID { return *u }))
+	ask(selectDevices, t.txn.takeDevice, texts(users, func(u *impart.UserID) impart.UserID { return *u }))
 	keys := sortedMembers(w.flows)
-	flow := make(map[memberKey]*flows, len(keys))
-	for _, k := range keys {
-		flow[k] = &flows{devices: map[impart.DeviceID]*cursorRow{}}
-		t.txn.caches.flows.put(k, flow[k])
-	}
+	t.txn.expectFlows(users, keys)
 	convs, usersOf := memberConvs(keys), memberUsers(keys)
-	ask(selectFlows, func(r row) error {
-		flow[memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}].devices[impart.DeviceID(r.str(2))] = scanCursor(r, 3)
-		return nil
-	}, convs, usersOf)
-	ask(selectReads, func(r row) error {
-		flow[memberKey{impart.ConvID(r.str(0)), impart.UserID(r.str(1))}].read = &readRow{impart.Epoch(r.num(2)), r.seq(3)}
-		return nil
-	}, convs, usersOf)
+	ask(selectFlows, t.txn.takeCursor, convs, usersOf)
+	ask(selectReads, t.txn.takeRead, convs, usersOf)
 }

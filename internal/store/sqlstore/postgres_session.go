@@ -22,7 +22,7 @@ type pgSession struct {
 	conn   *pgconn.PgConn
 	link   *pgLink
 	queued []*pgStatement // to be sent before the next one
-	known  map[asked][]row
+	known  ahead
 }
 
 // pgLink is what is kept of a connection as long as it lives.
@@ -72,18 +72,8 @@ func (t *pgSession) exec(query string, args ...any) (int64, error) {
 
 // query implements [session].
 func (t *pgSession) query(query string, each func(row) error, args ...any) error {
-	if t.known != nil {
-		if rows, ok := t.known[keyOfAsked(query, args)]; ok {
-			for _, r := range rows {
-				if err := each(r); err != nil {
-					if errors.Is(err, errEnough) {
-						return nil
-					}
-					return err
-				}
-			}
-			return nil
-		}
+	if there, err := t.known.answer(query, each, args); there {
+		return err
 	}
 	return t.send(pgQuery(query, each, args...))
 }
@@ -188,7 +178,7 @@ func (s *pgStatement) take(reader *pgconn.ResultReader) error {
 // prefetch implements [session]: all the answers come in one round trip.
 func (t *pgSession) prefetch(asks []ask) error {
 	if t.known == nil {
-		t.known = map[asked][]row{}
+		t.known = ahead{}
 	}
 	var statements []*pgStatement
 	for _, a := range asks {
