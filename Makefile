@@ -30,6 +30,9 @@ INSIDE   = $$($(GO) list ./... | grep -v '/test/')
 # What makes the black box's servers share a PostgreSQL database, and its stories of faults.
 NODES  := IMPART_STORE=postgres IMPART_NODES=2
 ROLES  := $(NODES) IMPART_SHAPE=roles
+# They drive a binary that is built while they run, of which go test's cache knows
+# nothing: it may never answer for them.
+ONCE   := $(GO) test -count=1
 # Stories that bring a database of their own.
 SHARED := ^Test(Nodes|OneNode|WhatAnOperator|Proxy|Roles)
 FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy|Roles)
@@ -105,24 +108,24 @@ test-blackbox: ## the real binary from outside: protocol, crashes, random schedu
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	@browser=$$(scripts/find-browser.sh) && export IMPART_BROWSER="$$browser" && \
-	echo "$(GO) test -timeout 14m $(OUTSIDE)" && $(GO) test -timeout 14m $(TESTFLAGS) $(OUTSIDE)
-	$(NODES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
-	$(ROLES) $(GO) test -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
+	echo "$(ONCE) -timeout 14m $(OUTSIDE)" && $(ONCE) -timeout 14m $(TESTFLAGS) $(OUTSIDE)
+	$(NODES) $(ONCE) -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) $(ONCE) -timeout 5m -skip '$(FAULTS)' $(TESTFLAGS) ./test/blackbox
 
 test-nodes: ## every story of the black box on PostgreSQL, those of the shared server on two nodes
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
-	$(NODES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
+	$(NODES) $(ONCE) -timeout 14m $(TESTFLAGS) ./test/blackbox
 
 test-roles: ## the same with gateways and logic nodes apart: PostgreSQL, with Redis, MariaDB with Redis; and the stories of the SDK
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
-	IMPART_SHAPE=roles $(GO) test -count=1 $(TESTFLAGS) ./internal/gateway ./internal/api ./client
-	$(ROLES) $(GO) test -count=1 -timeout 14m $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_REDIS=1 $(GO) test -count=1 -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(GO) test -count=1 -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
+	IMPART_SHAPE=roles $(ONCE) $(TESTFLAGS) ./internal/gateway ./internal/api ./client
+	$(ROLES) $(ONCE) -timeout 14m $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \
@@ -149,8 +152,8 @@ campaign-apart: ## drawn schedules with three gateways and three logic nodes on 
 	bin/impart-fault lab campaign --store postgres --redis --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
 
 campaign-hunt: ## every planted bug, in virtual time and with real processes, until it is found
-	$(GO) test -tags fault -count=1 -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
-	CAMPAIGN_ALL=1 $(GO) test -count=1 -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound|TestPlantedBugsApartAreFound' ./internal/lab/campaign/processes
+	$(ONCE) -tags fault -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
+	CAMPAIGN_ALL=1 $(ONCE) -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound|TestPlantedBugsApartAreFound' ./internal/lab/campaign/processes
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)
@@ -159,7 +162,7 @@ bench: ## the benchmarks; BENCH narrows them
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -timeout 30m ./...
 
 random: ## long random-schedule test: RUNS runs from SEED
-	RANDOM_RUNS=$(RUNS) RANDOM_SEED=$(SEED) $(GO) test -count=1 -v -timeout 0 -run '^TestSchedules$$' ./test/random
+	RANDOM_RUNS=$(RUNS) RANDOM_SEED=$(SEED) $(ONCE) -v -timeout 0 -run '^TestSchedules$$' ./test/random
 
 docs: ## write what is made from the code anew: the settings table, the capacity example, alert rules and dashboard (needs PostgreSQL)
 	$(GO) test ./cmd/impart -run '^(TestOperationsTable|TestCapacityExample|TestMetricsList)$$' -update

@@ -118,22 +118,28 @@ func (*myEngine) idle(*writer) {}
 
 // read implements [engine].
 func (m *myEngine) read(ctx context.Context, look func(c session) error) error {
-	for n := 0; ; n++ {
-		err := m.readOnce(ctx, look)
-		if err == nil || refused(err) || ctx.Err() != nil || n >= pgReadTries || !myPasses(err) {
-			return err
-		}
-		m.readers.reset() // what is idle died with it, most likely
-	}
+	return m.again(ctx, func(within time.Duration) error { return m.readOnce(ctx, within, look) })
 }
 
-func (m *myEngine) readOnce(ctx context.Context, look func(c session) error) error {
+func (m *myEngine) again(ctx context.Context, once func(within time.Duration) error) error {
+	return readAgain(once, func(err error) bool {
+		if refused(err) || ctx.Err() != nil || !myPasses(err) {
+			return false
+		}
+		m.readers.reset() // what is idle died with it, most likely
+		return true
+	})
+}
+
+func (m *myEngine) readOnce(ctx context.Context, within time.Duration, look func(c session) error) error {
 	ctx, done := m.identity.within(ctx)
 	defer done()
 	if err := m.identity.refusal(); err != nil {
 		return err
 	}
 	return m.readers.with(ctx, func(c *myConn) error {
+		ctx, cancel := bounded(ctx, within)
+		defer cancel()
 		t := &mySession{ctx: ctx, conn: c}
 		t.later(m.flavour.snapshot)
 		m.s.reads.Add(1)

@@ -37,21 +37,21 @@ func (m *myEngine) window(ctx context.Context, since impart.Millis) (now, from i
 		now = clock - longestFlight
 		return now, m.windows.from(since, now, clock, began), nil
 	}
-	for n := 0; ; n++ {
-		clock, held, err := m.gates(ctx)
-		if err == nil {
-			now = oldestGate(clock, held)
-			return now, m.windows.from(since, now, clock, began), nil
-		}
-		if refused(err) || ctx.Err() != nil || n >= pgReadTries || !myPasses(err) {
-			return 0, 0, err
-		}
-		m.readers.reset()
+	var clock impart.Millis
+	var held *[gateCount]bool
+	err = m.again(ctx, func(within time.Duration) (err error) {
+		clock, held, err = m.gates(ctx, within)
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
 	}
+	now = oldestGate(clock, held)
+	return now, m.windows.from(since, now, clock, began), nil
 }
 
 // gates reads the clock, and then which gates are held.
-func (m *myEngine) gates(ctx context.Context) (clock impart.Millis, held *[gateCount]bool, err error) {
+func (m *myEngine) gates(ctx context.Context, within time.Duration) (clock impart.Millis, held *[gateCount]bool, err error) {
 	ctx, done := m.identity.within(ctx)
 	defer done()
 	if err := m.identity.refusal(); err != nil {
@@ -59,6 +59,8 @@ func (m *myEngine) gates(ctx context.Context) (clock impart.Millis, held *[gateC
 	}
 	m.s.reads.Add(1)
 	err = m.readers.with(ctx, func(c *myConn) error {
+		ctx, cancel := bounded(ctx, within)
+		defer cancel()
 		held = new([gateCount]bool)
 		for i := range held {
 			held[i] = true

@@ -26,7 +26,7 @@ const (
 	lockTimeout = 5 * time.Second
 	idleTimeout = 3 * time.Second
 	// connectTimeout bounds one attempt to connect to one host.
-	connectTimeout = 5 * time.Second
+	connectTimeout = 3 * time.Second
 	// minServer is the oldest release whose functions are enough.
 	minServer = 130000
 )
@@ -233,22 +233,18 @@ func (p *pgEngine) close() error {
 
 // read implements [engine].
 func (p *pgEngine) read(ctx context.Context, look func(c session) error) error {
-	for n := 0; ; n++ {
-		err := p.readOnce(ctx, look)
-		if err == nil || refused(err) || ctx.Err() != nil || n >= pgReadTries || !passes(err) {
-			return err
+	return readAgain(func(within time.Duration) error { return p.readOnce(ctx, within, look) }, func(err error) bool {
+		if refused(err) || ctx.Err() != nil || !passes(err) {
+			return false
 		}
 		if breaks(err) {
 			p.readers.Reset() // what is idle died with it, most likely
 		}
-	}
+		return true
+	})
 }
 
-// pgReadTries is how often a read is done again after a connection has died, a deadlock
-// or a lock that was not to be had.
-const pgReadTries = 2
-
-func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) error {
+func (p *pgEngine) readOnce(ctx context.Context, within time.Duration, look func(c session) error) error {
 	ctx, done := p.identity.within(ctx)
 	defer done()
 	if err := p.identity.refusal(); err != nil {
@@ -259,6 +255,8 @@ func (p *pgEngine) readOnce(ctx context.Context, look func(c session) error) err
 		return haltedOr(err)
 	}
 	defer held.Release()
+	ctx, cancel := bounded(ctx, within)
+	defer cancel()
 	t := newSession(ctx, held, pgStatements.snapshot)
 	p.s.reads.Add(1)
 	met := p.expectSame(t)

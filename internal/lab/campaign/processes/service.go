@@ -18,8 +18,9 @@ import (
 	"github.com/impart-im/impart/wire"
 )
 
-// askTime bounds one question.
-const askTime = 5 * time.Second
+// askTime bounds one question: a read that meets what a cut has left in the pools goes
+// well within 3 s, and the machine may be busy.
+const askTime = 10 * time.Second
 
 // admin asks the admin API.
 func (f *Field) admin(ctx context.Context, method, path string, body, out any) error {
