@@ -33,7 +33,9 @@ func TestReadsGoOnAfterACut(t *testing.T) {
 			}
 			t.Cleanup(proxy.Close)
 			var meeting atomic.Pointer[sync.WaitGroup]
+			began := make(chan struct{}, 1000) // gets one for each try that has a connection
 			together := func(string, []any) error {
+				began <- struct{}{}
 				if all := meeting.Load(); all != nil {
 					all.Done()
 					all.Wait()
@@ -59,6 +61,9 @@ func TestReadsGoOnAfterACut(t *testing.T) {
 			}
 			reads.Wait()
 			meeting.Store(nil)
+			for len(began) > 0 {
+				<-began
+			}
 
 			proxy.Shape(link.Both, func(s *link.Shape) { s.BlackHole = true })
 			caller, end := context.WithTimeout(t.Context(), time.Minute)
@@ -66,16 +71,19 @@ func TestReadsGoOnAfterACut(t *testing.T) {
 			for range 3 * pgConns {
 				hanging.Go(func() { _ = read(caller) })
 			}
-			time.Sleep(500 * time.Millisecond) // some have a connection by now, and the others wait for one
-			if proxy.Counts().Swallowed == 0 {
-				t.Error("the cut met no read")
+			for range pgConns / 2 {
+				<-began // and the others wait for a connection
+			}
+			const leastQuery = 40 // bytes
+			for tick := time.NewTicker(10 * time.Millisecond); proxy.Counts().Swallowed < pgConns/2*leastQuery; {
+				<-tick.C
 			}
 			proxy.Heal()
-			began := time.Now()
+			healed := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			if err := read(ctx); err != nil {
-				t.Errorf("a read after the cut: %v, after %v", err, time.Since(began))
+				t.Errorf("a read after the cut: %v, after %v", err, time.Since(healed))
 			}
 			hanging.Wait()
 			if caller.Err() != nil {
