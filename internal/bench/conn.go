@@ -32,7 +32,9 @@ var errClosed = errors.New("the server closed the connection")
 // mostly runs on the cores of the server that it loads. One goroutine may read;
 // any may write.
 type conn struct {
-	nc   net.Conn
+	nc        net.Conn
+	heartbeat time.Duration // of the server: one that is silent for longer is asked whether it lives
+
 	read *bufio.Reader
 	buf  []byte
 
@@ -65,13 +67,15 @@ func dial(ctx context.Context, url string, user impart.UserID, token string, dev
 
 func (c *conn) greet(token string, device impart.DeviceID, live bool) error {
 	hello := &wire.Hello{RID: "h", Token: token, Device: device, Proto: wire.Proto}
-	if _, err := ask[*wire.Welcome](c, hello); err != nil {
+	welcome, err := ask[*wire.Welcome](c, hello)
+	if err != nil {
 		return err
 	}
+	c.heartbeat = welcome.Limits.Heartbeat
 	if !live {
 		return nil
 	}
-	_, err := ask[*wire.Subbed](c, &wire.Sub{RID: "s"})
+	_, err = ask[*wire.Subbed](c, &wire.Sub{RID: "s"})
 	return err
 }
 
@@ -160,12 +164,7 @@ func (c *conn) nextText() ([]byte, error) {
 		case ws.OpText:
 			return c.buf, nil
 		case ws.OpPing:
-			c.mu.Lock()
-			c.out.Reset()
-			c.put(ws.OpPong, c.buf)
-			_, err := c.nc.Write(c.out.Bytes())
-			c.mu.Unlock()
-			if err != nil {
+			if err := c.pong(c.buf); err != nil {
 				return nil, err
 			}
 		case ws.OpClose:
@@ -173,6 +172,16 @@ func (c *conn) nextText() ([]byte, error) {
 			return nil, fmt.Errorf("%w: %d %s", errClosed, code, reason)
 		}
 	}
+}
+
+// pong says that the client lives, in answer to a ping or before there is one.
+func (c *conn) pong(payload []byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.out.Reset()
+	c.put(ws.OpPong, payload)
+	_, err := c.nc.Write(c.out.Bytes())
+	return err
 }
 
 func (c *conn) close() { _ = c.nc.Close() }

@@ -10,6 +10,7 @@ import (
 func (b *baseline) findLimit(ctx context.Context) error {
 	const (
 		highest = 256.0
+		lowest  = 0.01
 		narrow  = 1.15 // between what is carried and what is not
 	)
 	good, bad := 0.0, 0.0
@@ -39,7 +40,7 @@ func (b *baseline) findLimit(ctx context.Context) error {
 		default:
 			next = (good + bad) / 2
 		}
-		if bad > 0 && good > 0 && bad/good < narrow || next < 0.1 {
+		if bad > 0 && good > 0 && bad/good < narrow || next < lowest {
 			break
 		}
 	}

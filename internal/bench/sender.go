@@ -31,6 +31,7 @@ type crowd struct {
 	senders []*sender
 	body    string
 	refused refusals
+	rest    func() // ends what keepAlive has begun; nil before the first connect
 }
 
 // newCrowd makes conversations and connects senders, all of whom are members of
@@ -64,6 +65,7 @@ func (e *Env) newCrowd(ctx context.Context, t *Target, senders, convs, body int)
 
 // connect signs all senders in, also again after the server was started anew.
 func (c *crowd) connect(ctx context.Context, t *Target) error {
+	c.close()
 	c.target = t
 	err := each(ctx, 16, len(c.senders), func(i int) error {
 		connected, err := t.connect(ctx, i, "bench", false)
@@ -74,8 +76,33 @@ func (c *crowd) connect(ctx context.Context, t *Target) error {
 	})
 	if err != nil {
 		c.close()
+		return err
 	}
-	return err
+	c.keepAlive()
+	return nil
+}
+
+// keepAlive says for every connection, twice in a heartbeat, that it lives: senders
+// answer pings only while they read, and wait for minutes while another server has its
+// turn.
+func (c *crowd) keepAlive() {
+	stop := make(chan struct{})
+	var done sync.WaitGroup
+	c.rest = func() { close(stop); done.Wait() }
+	done.Go(func() {
+		tick := time.NewTicker(max(c.senders[0].heartbeat/2, 10*time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			for _, s := range c.senders {
+				_ = s.pong(nil) // who uses it next finds out that it is dead
+			}
+		}
+	})
 }
 
 func (c *crowd) close() {
@@ -83,6 +110,10 @@ func (c *crowd) close() {
 		if s.conn != nil {
 			s.close()
 		}
+	}
+	if c.rest != nil {
+		c.rest()
+		c.rest = nil
 	}
 }
 

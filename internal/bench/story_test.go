@@ -34,6 +34,20 @@ func TestSendIsMeasuredAndReadBack(t *testing.T) {
 	}
 }
 
+// While one server has its turn, which may take minutes, the senders of the other one
+// stay connected, though they read nothing.
+func TestSendersOutlastTheTurnOfAnotherServer(t *testing.T) {
+	w := newWorld(t)
+	w.beat = 400 * time.Millisecond
+	w.Start = func(ctx context.Context, naive bool) (*Target, error) {
+		if naive { // the senders of the first server are connected by now
+			<-time.After(5 * w.beat)
+		}
+		return w.start(ctx, naive)
+	}
+	w.wants(w.Send(t.Context(), SendLoad{Senders: 2, Conversations: 1, Turns: 5, Duration: short, Rounds: 1, Naive: true}), "")
+}
+
 func TestFanoutReachesEveryDevice(t *testing.T) {
 	w := newWorld(t)
 	w.wants(w.Fanout(t.Context(), FanoutLoad{Devices: 10, Ahead: 8, Duration: short}), "")

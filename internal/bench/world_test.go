@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -29,6 +30,7 @@ type world struct {
 	t     *testing.T
 	spoil func(store.Store) store.Store // puts a fault between the rules and the store; nil: none
 	rate  float64                       // sends a second of one user; 0: no limit
+	beat  time.Duration                 // of the gateway; 0: its default
 }
 
 func newWorld(t *testing.T) *world {
@@ -55,7 +57,7 @@ func (w *world) start(ctx context.Context, naive bool) (*Target, error) {
 		return nil, err
 	}
 	g, err := gateway.New(gateway.Config{
-		Logic: rules, Bus: wakes, Pending: pending.NewLocal(), Create: true, MaxRate: -1,
+		Logic: rules, Bus: wakes, Pending: pending.NewLocal(), Create: true, MaxRate: -1, Heartbeat: w.beat,
 		Verify: func(_ context.Context, token string) (impart.Identity, error) {
 			return impart.Identity{User: impart.UserID(token)}, nil
 		},
