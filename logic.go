@@ -51,12 +51,28 @@ type Sessions interface {
 	Visit(ctx context.Context, id Identity, device DeviceID, install string) (Session, error)
 	// Authorize is UNAUTHENTICATED when the user is disabled or the token revoked.
 	Authorize(ctx context.Context, id Identity) error
-	// Superseded answers for each session whether its device has said hello again
-	// since, on whichever node; in order.
-	Superseded(ctx context.Context, sessions []Session) ([]bool, error)
+	// Standings reads from the store whether connections still count; in order. A hello
+	// and a ban that were answered before, on whichever node, are seen.
+	Standings(ctx context.Context, queries []StandingQuery) ([]Standing, error)
 	// Epoch is the store's current epoch.
 	Epoch(ctx context.Context) (Epoch, error)
 }
+
+// StandingQuery asks whether a connection still counts.
+type StandingQuery struct {
+	Session Session
+	Issued  Millis // as in [Identity]
+}
+
+// Standing is whether a connection still counts.
+type Standing uint8
+
+// The standings of a connection.
+const (
+	Stands     Standing = iota
+	Superseded          // its device has said hello again since
+	Barred              // its user is disabled, or its token was revoked; whatever else
+)
 
 // Hello is the first request of a connection.
 type Hello struct {

@@ -86,6 +86,7 @@ var noticedBy = map[memstore.Break]string{
 	memstore.BreakRoleKept:         "members/a role is kept until it is changed",
 	memstore.BreakHelloOrder:       "install/a hello that was held up does not outdo one that was said later",
 	memstore.BreakSession:          "install/sessions rise over reinstalls and at once",
+	memstore.BreakStandingUser:     "users/whoever is barred is told with the sessions",
 	memstore.BreakHelloUser:        "users/a user is known by PUT or by hello",
 	memstore.BreakVisitRaises:      "install/a visit registers and never raises",
 	memstore.BreakDisabled:         "users/a user is barred and readmitted",

@@ -153,10 +153,10 @@ var installStories = []story{
 			{User: "ben", Device: "phone"}, {User: "ana", Device: "phone", Install: 1, Number: first}, {User: "cy", Device: "phone"},
 			{User: "ana", Device: "tablet"}, {User: "ana", Device: "phone", Number: fresh}, {User: "phone", Device: "ana"},
 		}
-		got, err := w.Store.Sessions(w.ctx, asked)
+		got, err := w.Store.Standings(w.ctx, asked)
 		w.must(err)
-		same(w, "sessions", got, []int64{of, fresh, 0, tablet, fresh, 0})
-		none, err := w.Store.Sessions(w.ctx, nil)
+		same(w, "sessions", got, []store.Standing{{Session: of}, {Session: fresh}, {}, {Session: tablet}, {Session: fresh}, {}})
+		none, err := w.Store.Standings(w.ctx, nil)
 		w.must(err)
 		same(w, "sessions of nobody", len(none), 0)
 		many := make([]impart.Session, 2500)
@@ -164,10 +164,10 @@ var installStories = []story{
 			many[i] = impart.Session{User: "ana", Device: impart.DeviceID(fmt.Sprint("d-", i))}
 		}
 		many[2400].Device = "tablet"
-		got, err = w.Store.Sessions(w.ctx, many)
+		got, err = w.Store.Standings(w.ctx, many)
 		w.must(err)
-		want := make([]int64, len(many))
-		want[2400] = tablet
+		want := make([]store.Standing, len(many))
+		want[2400].Session = tablet
 		same(w, "sessions of many", got, want)
 	}},
 	{"an ack before the hello is noticed by it", func(w *world) {

@@ -195,7 +195,7 @@ func (w *world) everyCall() map[string]error {
 	_, errs["report"] = w.Store.Report(w.ctx, impart.Who{User: "ana", Conv: "c", Seq: 1, Limit: 1})
 	_, errs["hello"] = w.Store.Hello(w.ctx, store.Hello{User: "ana", Device: "phone", Install: "x"})
 	_, errs["visit"] = w.Store.Visit(w.ctx, "ana", "phone", "x")
-	_, errs["sessions"] = w.Store.Sessions(w.ctx, []impart.Session{{User: "ana", Device: "phone"}})
+	_, errs["standings"] = w.Store.Standings(w.ctx, []impart.Session{{User: "ana", Device: "phone"}})
 	_, errs["devices"] = w.Store.Devices(w.ctx, "phone", "")
 	_, errs["put user"] = w.Store.PutUser(w.ctx, "ana", nil, nil)
 	_, errs["user"] = w.Store.User(w.ctx, "ana")

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
 )
 
 var userStories = []story{
@@ -33,6 +34,34 @@ var userStories = []story{
 		w.putUser(impart.UserInfo{User: "ana", Revoked: 1_700_000_000_005}, nil, at(1_700_000_000_004))
 		w.putUser(impart.UserInfo{User: "ana", Revoked: 1_700_000_000_005, Disabled: true}, &yes, nil)
 		w.putUser(impart.UserInfo{User: "ana", Revoked: 1_700_000_000_006, Disabled: true}, nil, at(1_700_000_000_006))
+	}},
+	{"whoever is barred is told with the sessions", func(w *world) {
+		yes, no, at := true, false, impart.Millis(1_700_000_000_005)
+		ana, tablet := w.hello("ana", "phone", "x").Session, w.hello("ana", "tablet", "x").Session
+		ben := w.hello("ben", "phone", "x").Session
+		asked := []impart.Session{
+			{User: "ben", Device: "phone"}, {User: "ana", Device: "phone"}, {User: "ana", Device: "unknown"},
+			{User: "Ana", Device: "phone"}, {User: "ana", Device: "tablet"},
+		}
+		stand := func(disabled bool, revoked impart.Millis) {
+			w.t.Helper()
+			got, err := w.Store.Standings(w.ctx, asked)
+			w.must(err)
+			same(w, "standings", got, []store.Standing{
+				{Session: ben},
+				{Session: ana, Disabled: disabled, Revoked: revoked},
+				{Disabled: disabled, Revoked: revoked},
+				{},
+				{Session: tablet, Disabled: disabled, Revoked: revoked},
+			})
+		}
+		stand(false, 0)
+		w.putUser(impart.UserInfo{User: "ana", Disabled: true}, &yes, nil)
+		stand(true, 0)
+		w.putUser(impart.UserInfo{User: "ana", Disabled: true, Revoked: at}, nil, &at)
+		stand(true, at)
+		w.putUser(impart.UserInfo{User: "ana", Revoked: at}, &no, nil)
+		stand(false, at)
 	}},
 }
 

@@ -17,7 +17,7 @@ type between struct {
 	hello, lagging, lags, ranges, ack slot[func()]
 	send, beforeAck                   slot[func()]                     // before each
 	refuse                            slot[func(impart.Session) error] // of Lagging
-	refuseAuthorize, refuseHello      slot[error]                      // the next one
+	refuseStandings, refuseHello      slot[error]                      // the next one
 	compared                          atomic.Int64                     // how often Lagging was asked
 }
 
@@ -57,11 +57,11 @@ func (b *between) Hello(ctx context.Context, h impart.Hello) (impart.Welcome, er
 	return welcome, err
 }
 
-func (b *between) Authorize(ctx context.Context, id impart.Identity) error {
-	if err := b.refuseAuthorize.once(); err != nil {
-		return err
+func (b *between) Standings(ctx context.Context, q []impart.StandingQuery) ([]impart.Standing, error) {
+	if err := b.refuseStandings.once(); err != nil {
+		return nil, err
 	}
-	return b.Logic.Authorize(ctx, id)
+	return b.Logic.Standings(ctx, q)
 }
 
 func (b *between) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
@@ -305,7 +305,7 @@ func TestALostRevocationIsFound(t *testing.T) {
 			must(w.t, err)
 			wait := 3 * w.g.cfg.Compare / 2
 			if told {
-				b.refuseAuthorize.set(impart.Errorf(impart.Unavailable, "not now; the next sweep tries again"))
+				b.refuseStandings.set(impart.Errorf(impart.Unavailable, "not now; the next sweep tries again"))
 				w.bus.Publish(w.t.Context(), bus.Message{Kind: bus.Missed})
 				wait = 0
 			}

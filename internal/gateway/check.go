@@ -17,43 +17,26 @@ func (g *Gateway) checkConns(ctx context.Context) {
 	deaf := g.deaf.Swap(false)
 	now := time.Now()
 	failed := 0
-	unheard := g.unheard()
 	last := g.checkSessions(ctx, deaf)
 	if last != nil {
 		failed++
+		if deaf {
+			g.deaf.Store(true)
+		}
 	}
 	for _, c := range g.conns.all() {
-		must := c.mustCheck(now) || fault.Planted(fault.SweepAsksAll)
-		if !must && !deaf && !unheard[c] {
+		if !c.mustCheck(now) && !fault.Planted(fault.SweepAsksAll) {
 			continue
 		}
-		if err := c.check(ctx, must); err != nil {
+		if err := c.check(ctx); err != nil {
 			failed, last = failed+1, err
 		}
 	}
 	if failed == 0 || g.ctx.Err() != nil {
 		return
 	}
-	if deaf {
-		g.deaf.Store(true)
-	}
 	g.metrics.checkFailed.Add(float64(failed))
 	g.log.Warn("some connections could not be checked; the next sweep tries again", "connections", failed, "err", last)
-}
-
-// unheard are the connections of whose users the bus would not tell now that they
-// were disabled or revoked: while no messages flow, some are looked at in each sweep.
-// Nobody waits for the bus to come back: a user who was barred goes on sending until
-// then.
-func (g *Gateway) unheard() map[*conn]bool {
-	if g.cfg.Bus.Health() == nil {
-		return nil
-	}
-	due := map[*conn]bool{}
-	for _, c := range g.sessionsDue(false) {
-		due[c] = true
-	}
-	return due
 }
 
 // mustCheck reports whether it is the connection's turn, or there was more than
@@ -64,15 +47,15 @@ func (c *conn) mustCheck(now time.Time) bool {
 	return c.stage == open && (now.After(c.checkAt) || c.more && len(c.flows) < maxFlows/2)
 }
 
-// check closes the connection if its user was revoked and the bus lost that. In
-// full, it also compares what the device lacks.
-func (c *conn) check(ctx context.Context, full bool) error {
+// check compares what the device lacks. It closes the connection if the rules know by
+// now that its user is barred.
+func (c *conn) check(ctx context.Context) error {
 	err := c.g.cfg.Logic.Authorize(ctx, c.identity())
 	switch {
 	case impart.CodeOf(err) == impart.Unauthenticated:
 		c.bye(wire.ByeRevoked, 0)
 		return nil
-	case err != nil || !full:
+	case err != nil:
 		return err
 	}
 	if c.live() {

@@ -207,19 +207,9 @@ func (g *Gateway) hear(m bus.Message) {
 	case bus.EpochRaised:
 		g.resume(m.Epoch)
 	case bus.Missed:
-		g.lookBack()
-		time.AfterFunc(deafAgain, g.lookBack)
+		g.deaf.Store(true) // the next sweep also looks for what no sweep of heads makes good
+		g.sweepSoon()
 	}
-}
-
-// deafAgain is when a gateway that has missed something looks once more: the rules hear
-// of it at the same moment, and may still answer the first look with what they knew.
-const deafAgain = 500 * time.Millisecond
-
-// lookBack starts a sweep that also looks for what no sweep of heads makes good.
-func (g *Gateway) lookBack() {
-	g.deaf.Store(true)
-	g.sweepSoon()
 }
 
 // Epoch is the store's epoch as this gateway last heard it.

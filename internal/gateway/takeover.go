@@ -9,30 +9,35 @@ import (
 	"github.com/impart-im/impart/wire"
 )
 
-// maxSessionChecks is how many connections one sweep compares with the sessions in
-// the store: one read, whatever the node holds.
+// maxSessionChecks is how many connections one sweep compares with the store: one
+// read, whatever the node holds.
 const maxSessionChecks = 1000
 
-// checkSessions closes connections whose device has said hello on another node, of
-// which the bus should have told: the next ones in turn, or all of them. Without
-// other nodes there is nothing to find.
+// checkSessions closes connections of which the bus should have told that they no
+// longer count, since the device has said hello on another node, or the user is barred:
+// the next ones in turn, or all of them. It goes by the store: what the rules keep in
+// memory is as old as what the bus brought last. Without other nodes nothing is found
+// unless the bus says that it has missed something.
 func (g *Gateway) checkSessions(ctx context.Context, all bool) error {
-	if !g.cfg.Shared {
+	if !g.cfg.Shared && !all {
 		return nil
 	}
 	due := g.sessionsDue(all)
 	for part := range slices.Chunk(due, maxSessionChecks) {
-		sessions := make([]impart.Session, len(part))
+		queries := make([]impart.StandingQuery, len(part))
 		for i, c := range part {
-			sessions[i] = c.bound()
+			queries[i] = impart.StandingQuery{Session: c.bound(), Issued: c.identity().Issued}
 		}
-		superseded, err := g.cfg.Logic.Superseded(ctx, sessions)
+		standings, err := g.cfg.Logic.Standings(ctx, queries)
 		if err != nil {
 			return err
 		}
 		for i, c := range part {
-			if superseded[i] {
+			switch standings[i] {
+			case impart.Superseded:
 				c.bye(wire.ByeSuperseded, 0)
+			case impart.Barred:
+				c.bye(wire.ByeRevoked, 0)
 			}
 		}
 		g.checkedUpTo = part[len(part)-1].id

@@ -96,17 +96,26 @@ func (s *Service) Visit(ctx context.Context, id impart.Identity, device impart.D
 	return impart.Session{User: id.User, Device: device, Install: known.Install}, nil
 }
 
-// Superseded implements [impart.Sessions].
-func (s *Service) Superseded(ctx context.Context, sessions []impart.Session) ([]bool, error) {
-	highest, err := s.store.Sessions(ctx, sessions)
+// Standings implements [impart.Sessions]. What is known of users in memory does not count.
+func (s *Service) Standings(ctx context.Context, queries []impart.StandingQuery) ([]impart.Standing, error) {
+	sessions := make([]impart.Session, len(queries))
+	for i := range queries {
+		sessions[i] = queries[i].Session
+	}
+	known, err := s.store.Standings(ctx, sessions)
 	if err != nil {
-		return nil, s.answer(ctx, "superseded", err)
+		return nil, s.answer(ctx, "standings", err)
 	}
-	superseded := make([]bool, len(sessions))
-	for i := range sessions {
-		superseded[i] = highest[i] > sessions[i].Number
+	out := make([]impart.Standing, len(queries))
+	for i, q := range queries {
+		switch {
+		case known[i].Disabled || q.Issued < known[i].Revoked:
+			out[i] = impart.Barred
+		case q.Session.Number < known[i].Session:
+			out[i] = impart.Superseded
+		}
 	}
-	return superseded, nil
+	return out, nil
 }
 
 // Authorize implements [impart.Sessions].

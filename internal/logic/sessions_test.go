@@ -3,6 +3,7 @@ package logic_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -215,6 +216,45 @@ func TestANodeWhoseBusWasDeafAsksAgain(t *testing.T) {
 		wantCode(t, "the user", w.Authorize(w.ctx, id), impart.Unauthenticated)
 		if epoch, err = w.Epoch(w.ctx); err != nil || epoch != raised {
 			t.Errorf("epoch %d, want %d: %v", epoch, raised, err)
+		}
+	})
+}
+
+// What is known of a user from memory is good for ten seconds, and not for this.
+func TestStandingsAreReadFromTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		hello := func(user impart.UserID) impart.Session {
+			welcome, err := w.Hello(w.ctx, impart.Hello{Identity: impart.Identity{User: user}, Device: "phone", Install: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return welcome.Session
+		}
+		older := hello(ana)
+		newer, bens := hello(ana), hello(ben)
+		const revoked = impart.Millis(1_700_000_000_005)
+		stand := func(want ...impart.Standing) {
+			t.Helper()
+			got, err := w.Standings(w.ctx, []impart.StandingQuery{
+				{Session: older, Issued: revoked}, {Session: newer, Issued: revoked}, {Session: newer, Issued: revoked - 1}, {Session: newer}, {Session: bens},
+			})
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("standings %v, want %v: %v", got, want, err)
+			}
+		}
+		stand(impart.Superseded, impart.Stands, impart.Stands, impart.Stands, impart.Stands)
+		at := revoked
+		if _, err := w.store.PutUser(w.ctx, ana, nil, &at); err != nil {
+			t.Fatal(err)
+		}
+		stand(impart.Superseded, impart.Stands, impart.Barred, impart.Barred, impart.Stands)
+		if _, err := w.store.PutUser(w.ctx, ana, ptr(true), nil); err != nil {
+			t.Fatal(err)
+		}
+		stand(impart.Barred, impart.Barred, impart.Barred, impart.Barred, impart.Stands)
+		if err := w.Authorize(w.ctx, impart.Identity{User: ana}); err != nil {
+			t.Errorf("the rules knew already (%v): this story shows nothing", err)
 		}
 	})
 }

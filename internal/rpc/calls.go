@@ -67,17 +67,17 @@ func (c *Client) Authorize(ctx context.Context, id impart.Identity) error {
 	return err
 }
 
-// Superseded implements [impart.Sessions].
-func (c *Client) Superseded(ctx context.Context, sessions []impart.Session) ([]bool, error) {
-	if len(sessions) == 0 {
-		return []bool{}, nil
+// Standings implements [impart.Sessions].
+func (c *Client) Standings(ctx context.Context, queries []impart.StandingQuery) ([]impart.Standing, error) {
+	if len(queries) == 0 {
+		return []impart.Standing{}, nil
 	}
-	return attempt(ctx, c, "superseded", hashOf(sessions[0].User), again, func(ctx context.Context, s *session) ([]bool, error) {
-		reply, err := s.logic.Superseded(ctx, &impartpb.SupersededRequest{Sessions: convert(sessions, toSession)})
-		if err == nil && len(reply.Superseded) != len(sessions) {
+	return attempt(ctx, c, "standings", hashOf(queries[0].Session.User), again, func(ctx context.Context, s *session) ([]impart.Standing, error) {
+		reply, err := s.logic.Standings(ctx, &impartpb.StandingsRequest{Queries: convert(queries, toStandingQuery)})
+		if err == nil && len(reply.Standings) != len(queries) {
 			err = errShort
 		}
-		return reply.GetSuperseded(), err
+		return convert(reply.GetStandings(), func(s impartpb.Standing) impart.Standing { return impart.Standing(s) }), err
 	})
 }
 

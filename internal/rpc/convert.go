@@ -111,6 +111,14 @@ func fromSession(s *impartpb.Session) impart.Session {
 	}
 }
 
+func toStandingQuery(q impart.StandingQuery) *impartpb.StandingQuery {
+	return &impartpb.StandingQuery{Session: toSession(q.Session), Issued: int64(q.Issued)}
+}
+
+func fromStandingQuery(q *impartpb.StandingQuery) impart.StandingQuery {
+	return impart.StandingQuery{Session: fromSession(q.GetSession()), Issued: impart.Millis(q.GetIssued())}
+}
+
 func toHello(h impart.Hello, beat int64) *impartpb.HelloRequest {
 	return &impartpb.HelloRequest{
 		Identity: toIdentity(h.Identity), Device: string(h.Device), Install: h.Install, N: h.N, History: h.History, Create: h.Create, Beat: beat, Age: int64(h.Age),

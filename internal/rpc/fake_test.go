@@ -47,8 +47,8 @@ func (f *fake) Authorize(ctx context.Context, id impart.Identity) error {
 	return err
 }
 
-func (f *fake) Superseded(ctx context.Context, s []impart.Session) ([]bool, error) {
-	return give[[]bool](f.call(ctx, s))
+func (f *fake) Standings(ctx context.Context, q []impart.StandingQuery) ([]impart.Standing, error) {
+	return give[[]impart.Standing](f.call(ctx, q))
 }
 
 func (f *fake) Epoch(ctx context.Context) (impart.Epoch, error) {

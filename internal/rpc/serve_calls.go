@@ -41,9 +41,11 @@ func (s *logicService) Authorize(ctx context.Context, r *impartpb.Identity) (*im
 	return done(s.cfg.Logic.Authorize(ctx, fromIdentity(r)))
 }
 
-func (s *logicService) Superseded(ctx context.Context, r *impartpb.SupersededRequest) (*impartpb.SupersededReply, error) {
-	superseded, err := s.cfg.Logic.Superseded(ctx, convert(r.Sessions, fromSession))
-	return answer(superseded, err, func(b []bool) *impartpb.SupersededReply { return &impartpb.SupersededReply{Superseded: b} })
+func (s *logicService) Standings(ctx context.Context, r *impartpb.StandingsRequest) (*impartpb.StandingsReply, error) {
+	standings, err := s.cfg.Logic.Standings(ctx, convert(r.Queries, fromStandingQuery))
+	return answer(standings, err, func(all []impart.Standing) *impartpb.StandingsReply {
+		return &impartpb.StandingsReply{Standings: convert(all, func(s impart.Standing) impartpb.Standing { return impartpb.Standing(s) })}
+	})
 }
 
 func (s *logicService) Epoch(ctx context.Context, _ *impartpb.EpochRequest) (*impartpb.EpochReply, error) {

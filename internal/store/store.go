@@ -252,9 +252,9 @@ type Directory interface {
 	// Visit registers an unknown device and raises nothing on a known one;
 	// STALE_INSTALL when its install is another.
 	Visit(ctx context.Context, user impart.UserID, device impart.DeviceID, install string) (Device, error)
-	// Sessions are the highest session numbers of the devices that the given sessions
-	// name by user and device, in order; 0 for an unknown device.
-	Sessions(ctx context.Context, of []impart.Session) ([]int64, error)
+	// Standings reads what is true now of the users and devices that the given sessions
+	// name, in order.
+	Standings(ctx context.Context, of []impart.Session) ([]Standing, error)
 	// Devices lists devices by id, of every user or of one.
 	Devices(ctx context.Context, device impart.DeviceID, user impart.UserID) ([]impart.DeviceInfo, error)
 	// PutUser makes a user known; a nil field stays as it is. Revoked only rises.
@@ -301,6 +301,14 @@ type Device struct {
 	Session int64
 	Fresh   bool // unknown before, reinstalled, or rolled back
 	Epoch   impart.Epoch
+}
+
+// Standing is what the sessions of one device are measured by. Of an unknown user or
+// device its part is zero.
+type Standing struct {
+	Session  int64         // the device's highest
+	Disabled bool          // the user
+	Revoked  impart.Millis // tokens of the user from before are
 }
 
 // Upkeep is what an operator and the server itself need.

@@ -81,6 +81,55 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_impart_v1_impart_proto_rawDescGZIP(), []int{0}
 }
 
+type Standing int32
+
+const (
+	Standing_STANDING_UNSPECIFIED Standing = 0 // it counts
+	Standing_STANDING_SUPERSEDED  Standing = 1 // its device has said hello again since
+	Standing_STANDING_BARRED      Standing = 2 // its user is disabled, or its token was revoked
+)
+
+// Enum value maps for Standing.
+var (
+	Standing_name = map[int32]string{
+		0: "STANDING_UNSPECIFIED",
+		1: "STANDING_SUPERSEDED",
+		2: "STANDING_BARRED",
+	}
+	Standing_value = map[string]int32{
+		"STANDING_UNSPECIFIED": 0,
+		"STANDING_SUPERSEDED":  1,
+		"STANDING_BARRED":      2,
+	}
+)
+
+func (x Standing) Enum() *Standing {
+	p := new(Standing)
+	*p = x
+	return p
+}
+
+func (x Standing) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Standing) Descriptor() protoreflect.EnumDescriptor {
+	return file_impart_v1_impart_proto_enumTypes[1].Descriptor()
+}
+
+func (Standing) Type() protoreflect.EnumType {
+	return &file_impart_v1_impart_proto_enumTypes[1]
+}
+
+func (x Standing) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Standing.Descriptor instead.
+func (Standing) EnumDescriptor() ([]byte, []int) {
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{1}
+}
+
 // Error is an error of Impart as it crosses the border, without its cause.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1802,27 +1851,27 @@ func (x *VisitRequest) GetInstall() string {
 	return ""
 }
 
-type SupersededRequest struct {
+type StandingsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      []*Session             `protobuf:"bytes,1,rep,name=sessions" json:"sessions,omitempty"`
+	Queries       []*StandingQuery       `protobuf:"bytes,1,rep,name=queries" json:"queries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SupersededRequest) Reset() {
-	*x = SupersededRequest{}
+func (x *StandingsRequest) Reset() {
+	*x = StandingsRequest{}
 	mi := &file_impart_v1_impart_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SupersededRequest) String() string {
+func (x *StandingsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SupersededRequest) ProtoMessage() {}
+func (*StandingsRequest) ProtoMessage() {}
 
-func (x *SupersededRequest) ProtoReflect() protoreflect.Message {
+func (x *StandingsRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_impart_v1_impart_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1834,39 +1883,41 @@ func (x *SupersededRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SupersededRequest.ProtoReflect.Descriptor instead.
-func (*SupersededRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use StandingsRequest.ProtoReflect.Descriptor instead.
+func (*StandingsRequest) Descriptor() ([]byte, []int) {
 	return file_impart_v1_impart_proto_rawDescGZIP(), []int{24}
 }
 
-func (x *SupersededRequest) GetSessions() []*Session {
+func (x *StandingsRequest) GetQueries() []*StandingQuery {
 	if x != nil {
-		return x.Sessions
+		return x.Queries
 	}
 	return nil
 }
 
-type SupersededReply struct {
+// StandingQuery asks whether a connection still counts.
+type StandingQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Superseded    []bool                 `protobuf:"varint,1,rep,packed,name=superseded" json:"superseded,omitempty"`
+	Session       *Session               `protobuf:"bytes,1,opt,name=session" json:"session,omitempty"`
+	Issued        int64                  `protobuf:"varint,2,opt,name=issued" json:"issued,omitempty"` // as in Identity
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SupersededReply) Reset() {
-	*x = SupersededReply{}
+func (x *StandingQuery) Reset() {
+	*x = StandingQuery{}
 	mi := &file_impart_v1_impart_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SupersededReply) String() string {
+func (x *StandingQuery) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SupersededReply) ProtoMessage() {}
+func (*StandingQuery) ProtoMessage() {}
 
-func (x *SupersededReply) ProtoReflect() protoreflect.Message {
+func (x *StandingQuery) ProtoReflect() protoreflect.Message {
 	mi := &file_impart_v1_impart_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1878,14 +1929,66 @@ func (x *SupersededReply) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SupersededReply.ProtoReflect.Descriptor instead.
-func (*SupersededReply) Descriptor() ([]byte, []int) {
+// Deprecated: Use StandingQuery.ProtoReflect.Descriptor instead.
+func (*StandingQuery) Descriptor() ([]byte, []int) {
 	return file_impart_v1_impart_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *SupersededReply) GetSuperseded() []bool {
+func (x *StandingQuery) GetSession() *Session {
 	if x != nil {
-		return x.Superseded
+		return x.Session
+	}
+	return nil
+}
+
+func (x *StandingQuery) GetIssued() int64 {
+	if x != nil {
+		return x.Issued
+	}
+	return 0
+}
+
+// StandingsReply is read from the store, in the order of the queries.
+type StandingsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Standings     []Standing             `protobuf:"varint,1,rep,packed,name=standings,enum=impart.v1.Standing" json:"standings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StandingsReply) Reset() {
+	*x = StandingsReply{}
+	mi := &file_impart_v1_impart_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StandingsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StandingsReply) ProtoMessage() {}
+
+func (x *StandingsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_impart_v1_impart_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StandingsReply.ProtoReflect.Descriptor instead.
+func (*StandingsReply) Descriptor() ([]byte, []int) {
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *StandingsReply) GetStandings() []Standing {
+	if x != nil {
+		return x.Standings
 	}
 	return nil
 }
@@ -1898,7 +2001,7 @@ type EpochRequest struct {
 
 func (x *EpochRequest) Reset() {
 	*x = EpochRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[26]
+	mi := &file_impart_v1_impart_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2013,7 @@ func (x *EpochRequest) String() string {
 func (*EpochRequest) ProtoMessage() {}
 
 func (x *EpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[26]
+	mi := &file_impart_v1_impart_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2026,7 @@ func (x *EpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochRequest.ProtoReflect.Descriptor instead.
 func (*EpochRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{26}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{27}
 }
 
 type EpochReply struct {
@@ -1935,7 +2038,7 @@ type EpochReply struct {
 
 func (x *EpochReply) Reset() {
 	*x = EpochReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[27]
+	mi := &file_impart_v1_impart_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2050,7 @@ func (x *EpochReply) String() string {
 func (*EpochReply) ProtoMessage() {}
 
 func (x *EpochReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[27]
+	mi := &file_impart_v1_impart_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2063,7 @@ func (x *EpochReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochReply.ProtoReflect.Descriptor instead.
 func (*EpochReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{27}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EpochReply) GetEpoch() int64 {
@@ -1985,7 +2088,7 @@ type RecallRequest struct {
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[28]
+	mi := &file_impart_v1_impart_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1997,7 +2100,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[28]
+	mi := &file_impart_v1_impart_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2010,7 +2113,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{28}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RecallRequest) GetSender() string {
@@ -2077,7 +2180,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[29]
+	mi := &file_impart_v1_impart_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2192,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[29]
+	mi := &file_impart_v1_impart_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2205,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{29}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SyncRequest) GetUser() string {
@@ -2169,7 +2272,7 @@ type Page struct {
 
 func (x *Page) Reset() {
 	*x = Page{}
-	mi := &file_impart_v1_impart_proto_msgTypes[30]
+	mi := &file_impart_v1_impart_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2284,7 @@ func (x *Page) String() string {
 func (*Page) ProtoMessage() {}
 
 func (x *Page) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[30]
+	mi := &file_impart_v1_impart_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2297,7 @@ func (x *Page) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Page.ProtoReflect.Descriptor instead.
 func (*Page) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{30}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Page) GetConvId() string {
@@ -2256,7 +2359,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[31]
+	mi := &file_impart_v1_impart_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2371,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[31]
+	mi := &file_impart_v1_impart_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2384,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{31}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PullRequest) GetSession() *Session {
@@ -2310,7 +2413,7 @@ type Pulled struct {
 
 func (x *Pulled) Reset() {
 	*x = Pulled{}
-	mi := &file_impart_v1_impart_proto_msgTypes[32]
+	mi := &file_impart_v1_impart_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2322,7 +2425,7 @@ func (x *Pulled) String() string {
 func (*Pulled) ProtoMessage() {}
 
 func (x *Pulled) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[32]
+	mi := &file_impart_v1_impart_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2335,7 +2438,7 @@ func (x *Pulled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pulled.ProtoReflect.Descriptor instead.
 func (*Pulled) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{32}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Pulled) GetConvs() []*Page {
@@ -2376,7 +2479,7 @@ type PullFailure struct {
 
 func (x *PullFailure) Reset() {
 	*x = PullFailure{}
-	mi := &file_impart_v1_impart_proto_msgTypes[33]
+	mi := &file_impart_v1_impart_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2491,7 @@ func (x *PullFailure) String() string {
 func (*PullFailure) ProtoMessage() {}
 
 func (x *PullFailure) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[33]
+	mi := &file_impart_v1_impart_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2504,7 @@ func (x *PullFailure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullFailure.ProtoReflect.Descriptor instead.
 func (*PullFailure) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{33}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PullFailure) GetConvId() string {
@@ -2429,7 +2532,7 @@ type ConvsRequest struct {
 
 func (x *ConvsRequest) Reset() {
 	*x = ConvsRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[34]
+	mi := &file_impart_v1_impart_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2544,7 @@ func (x *ConvsRequest) String() string {
 func (*ConvsRequest) ProtoMessage() {}
 
 func (x *ConvsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[34]
+	mi := &file_impart_v1_impart_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2557,7 @@ func (x *ConvsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvsRequest.ProtoReflect.Descriptor instead.
 func (*ConvsRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{34}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConvsRequest) GetSession() *Session {
@@ -2494,7 +2597,7 @@ type ConvState struct {
 
 func (x *ConvState) Reset() {
 	*x = ConvState{}
-	mi := &file_impart_v1_impart_proto_msgTypes[35]
+	mi := &file_impart_v1_impart_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2609,7 @@ func (x *ConvState) String() string {
 func (*ConvState) ProtoMessage() {}
 
 func (x *ConvState) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[35]
+	mi := &file_impart_v1_impart_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2622,7 @@ func (x *ConvState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvState.ProtoReflect.Descriptor instead.
 func (*ConvState) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{35}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConvState) GetConvId() string {
@@ -2589,7 +2692,7 @@ type ConvsPage struct {
 
 func (x *ConvsPage) Reset() {
 	*x = ConvsPage{}
-	mi := &file_impart_v1_impart_proto_msgTypes[36]
+	mi := &file_impart_v1_impart_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2601,7 +2704,7 @@ func (x *ConvsPage) String() string {
 func (*ConvsPage) ProtoMessage() {}
 
 func (x *ConvsPage) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[36]
+	mi := &file_impart_v1_impart_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2614,7 +2717,7 @@ func (x *ConvsPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvsPage.ProtoReflect.Descriptor instead.
 func (*ConvsPage) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{36}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConvsPage) GetConvs() []*ConvState {
@@ -2650,7 +2753,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[37]
+	mi := &file_impart_v1_impart_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2662,7 +2765,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[37]
+	mi := &file_impart_v1_impart_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2675,7 +2778,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{37}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadRequest) GetSession() *Session {
@@ -2715,7 +2818,7 @@ type ReadReply struct {
 
 func (x *ReadReply) Reset() {
 	*x = ReadReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[38]
+	mi := &file_impart_v1_impart_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2830,7 @@ func (x *ReadReply) String() string {
 func (*ReadReply) ProtoMessage() {}
 
 func (x *ReadReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[38]
+	mi := &file_impart_v1_impart_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2843,7 @@ func (x *ReadReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadReply.ProtoReflect.Descriptor instead.
 func (*ReadReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{38}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadReply) GetRead() int64 {
@@ -2763,7 +2866,7 @@ type WhoRequest struct {
 
 func (x *WhoRequest) Reset() {
 	*x = WhoRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[39]
+	mi := &file_impart_v1_impart_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2878,7 @@ func (x *WhoRequest) String() string {
 func (*WhoRequest) ProtoMessage() {}
 
 func (x *WhoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[39]
+	mi := &file_impart_v1_impart_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2891,7 @@ func (x *WhoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoRequest.ProtoReflect.Descriptor instead.
 func (*WhoRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{39}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *WhoRequest) GetUser() string {
@@ -2836,7 +2939,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_impart_v1_impart_proto_msgTypes[40]
+	mi := &file_impart_v1_impart_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2951,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[40]
+	mi := &file_impart_v1_impart_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2964,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{40}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Report) GetUsers() []*UserReport {
@@ -2890,7 +2993,7 @@ type UserReport struct {
 
 func (x *UserReport) Reset() {
 	*x = UserReport{}
-	mi := &file_impart_v1_impart_proto_msgTypes[41]
+	mi := &file_impart_v1_impart_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2902,7 +3005,7 @@ func (x *UserReport) String() string {
 func (*UserReport) ProtoMessage() {}
 
 func (x *UserReport) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[41]
+	mi := &file_impart_v1_impart_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2915,7 +3018,7 @@ func (x *UserReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserReport.ProtoReflect.Descriptor instead.
 func (*UserReport) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{41}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UserReport) GetUser() string {
@@ -2956,7 +3059,7 @@ type TypingRequest struct {
 
 func (x *TypingRequest) Reset() {
 	*x = TypingRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[42]
+	mi := &file_impart_v1_impart_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2968,7 +3071,7 @@ func (x *TypingRequest) String() string {
 func (*TypingRequest) ProtoMessage() {}
 
 func (x *TypingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[42]
+	mi := &file_impart_v1_impart_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2981,7 +3084,7 @@ func (x *TypingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TypingRequest.ProtoReflect.Descriptor instead.
 func (*TypingRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{42}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TypingRequest) GetUser() string {
@@ -3007,7 +3110,7 @@ type AudiencesRequest struct {
 
 func (x *AudiencesRequest) Reset() {
 	*x = AudiencesRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[43]
+	mi := &file_impart_v1_impart_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3019,7 +3122,7 @@ func (x *AudiencesRequest) String() string {
 func (*AudiencesRequest) ProtoMessage() {}
 
 func (x *AudiencesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[43]
+	mi := &file_impart_v1_impart_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3032,7 +3135,7 @@ func (x *AudiencesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudiencesRequest.ProtoReflect.Descriptor instead.
 func (*AudiencesRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{43}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AudiencesRequest) GetQueries() []*AudienceQuery {
@@ -3055,7 +3158,7 @@ type AudienceQuery struct {
 
 func (x *AudienceQuery) Reset() {
 	*x = AudienceQuery{}
-	mi := &file_impart_v1_impart_proto_msgTypes[44]
+	mi := &file_impart_v1_impart_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +3170,7 @@ func (x *AudienceQuery) String() string {
 func (*AudienceQuery) ProtoMessage() {}
 
 func (x *AudienceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[44]
+	mi := &file_impart_v1_impart_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +3183,7 @@ func (x *AudienceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudienceQuery.ProtoReflect.Descriptor instead.
 func (*AudienceQuery) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{44}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AudienceQuery) GetConvId() string {
@@ -3114,7 +3217,7 @@ type AudiencesReply struct {
 
 func (x *AudiencesReply) Reset() {
 	*x = AudiencesReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[45]
+	mi := &file_impart_v1_impart_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3126,7 +3229,7 @@ func (x *AudiencesReply) String() string {
 func (*AudiencesReply) ProtoMessage() {}
 
 func (x *AudiencesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[45]
+	mi := &file_impart_v1_impart_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3139,7 +3242,7 @@ func (x *AudiencesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudiencesReply.ProtoReflect.Descriptor instead.
 func (*AudiencesReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{45}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *AudiencesReply) GetAnswers() []*AudienceAnswer {
@@ -3166,7 +3269,7 @@ type AudienceAnswer struct {
 
 func (x *AudienceAnswer) Reset() {
 	*x = AudienceAnswer{}
-	mi := &file_impart_v1_impart_proto_msgTypes[46]
+	mi := &file_impart_v1_impart_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3281,7 @@ func (x *AudienceAnswer) String() string {
 func (*AudienceAnswer) ProtoMessage() {}
 
 func (x *AudienceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[46]
+	mi := &file_impart_v1_impart_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3294,7 @@ func (x *AudienceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AudienceAnswer.ProtoReflect.Descriptor instead.
 func (*AudienceAnswer) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{46}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AudienceAnswer) GetAudience() *Audience {
@@ -3221,7 +3324,7 @@ type Audience struct {
 
 func (x *Audience) Reset() {
 	*x = Audience{}
-	mi := &file_impart_v1_impart_proto_msgTypes[47]
+	mi := &file_impart_v1_impart_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3233,7 +3336,7 @@ func (x *Audience) String() string {
 func (*Audience) ProtoMessage() {}
 
 func (x *Audience) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[47]
+	mi := &file_impart_v1_impart_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3246,7 +3349,7 @@ func (x *Audience) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Audience.ProtoReflect.Descriptor instead.
 func (*Audience) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{47}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Audience) GetConvId() string {
@@ -3294,7 +3397,7 @@ type MemberPeriods struct {
 
 func (x *MemberPeriods) Reset() {
 	*x = MemberPeriods{}
-	mi := &file_impart_v1_impart_proto_msgTypes[48]
+	mi := &file_impart_v1_impart_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3306,7 +3409,7 @@ func (x *MemberPeriods) String() string {
 func (*MemberPeriods) ProtoMessage() {}
 
 func (x *MemberPeriods) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[48]
+	mi := &file_impart_v1_impart_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3319,7 +3422,7 @@ func (x *MemberPeriods) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberPeriods.ProtoReflect.Descriptor instead.
 func (*MemberPeriods) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{48}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *MemberPeriods) GetUser() string {
@@ -3346,7 +3449,7 @@ type Period struct {
 
 func (x *Period) Reset() {
 	*x = Period{}
-	mi := &file_impart_v1_impart_proto_msgTypes[49]
+	mi := &file_impart_v1_impart_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3461,7 @@ func (x *Period) String() string {
 func (*Period) ProtoMessage() {}
 
 func (x *Period) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[49]
+	mi := &file_impart_v1_impart_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3474,7 @@ func (x *Period) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Period.ProtoReflect.Descriptor instead.
 func (*Period) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{49}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Period) GetFrom() int64 {
@@ -3399,7 +3502,7 @@ type LaggingRequest struct {
 
 func (x *LaggingRequest) Reset() {
 	*x = LaggingRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[50]
+	mi := &file_impart_v1_impart_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3411,7 +3514,7 @@ func (x *LaggingRequest) String() string {
 func (*LaggingRequest) ProtoMessage() {}
 
 func (x *LaggingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[50]
+	mi := &file_impart_v1_impart_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3424,7 +3527,7 @@ func (x *LaggingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingRequest.ProtoReflect.Descriptor instead.
 func (*LaggingRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{50}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *LaggingRequest) GetSession() *Session {
@@ -3459,7 +3562,7 @@ type LaggingPage struct {
 
 func (x *LaggingPage) Reset() {
 	*x = LaggingPage{}
-	mi := &file_impart_v1_impart_proto_msgTypes[51]
+	mi := &file_impart_v1_impart_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +3574,7 @@ func (x *LaggingPage) String() string {
 func (*LaggingPage) ProtoMessage() {}
 
 func (x *LaggingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[51]
+	mi := &file_impart_v1_impart_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +3587,7 @@ func (x *LaggingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaggingPage.ProtoReflect.Descriptor instead.
 func (*LaggingPage) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{51}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *LaggingPage) GetConvs() []*ConvState {
@@ -3517,7 +3620,7 @@ type LagsRequest struct {
 
 func (x *LagsRequest) Reset() {
 	*x = LagsRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[52]
+	mi := &file_impart_v1_impart_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3529,7 +3632,7 @@ func (x *LagsRequest) String() string {
 func (*LagsRequest) ProtoMessage() {}
 
 func (x *LagsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[52]
+	mi := &file_impart_v1_impart_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3542,7 +3645,7 @@ func (x *LagsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LagsRequest.ProtoReflect.Descriptor instead.
 func (*LagsRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{52}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *LagsRequest) GetQueries() []*LagQuery {
@@ -3562,7 +3665,7 @@ type LagQuery struct {
 
 func (x *LagQuery) Reset() {
 	*x = LagQuery{}
-	mi := &file_impart_v1_impart_proto_msgTypes[53]
+	mi := &file_impart_v1_impart_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3574,7 +3677,7 @@ func (x *LagQuery) String() string {
 func (*LagQuery) ProtoMessage() {}
 
 func (x *LagQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[53]
+	mi := &file_impart_v1_impart_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3587,7 +3690,7 @@ func (x *LagQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LagQuery.ProtoReflect.Descriptor instead.
 func (*LagQuery) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{53}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *LagQuery) GetSession() *Session {
@@ -3613,7 +3716,7 @@ type LagsReply struct {
 
 func (x *LagsReply) Reset() {
 	*x = LagsReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[54]
+	mi := &file_impart_v1_impart_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3728,7 @@ func (x *LagsReply) String() string {
 func (*LagsReply) ProtoMessage() {}
 
 func (x *LagsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[54]
+	mi := &file_impart_v1_impart_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3741,7 @@ func (x *LagsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LagsReply.ProtoReflect.Descriptor instead.
 func (*LagsReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{54}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *LagsReply) GetLags() []*Lag {
@@ -3658,7 +3761,7 @@ type Lag struct {
 
 func (x *Lag) Reset() {
 	*x = Lag{}
-	mi := &file_impart_v1_impart_proto_msgTypes[55]
+	mi := &file_impart_v1_impart_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3670,7 +3773,7 @@ func (x *Lag) String() string {
 func (*Lag) ProtoMessage() {}
 
 func (x *Lag) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[55]
+	mi := &file_impart_v1_impart_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3683,7 +3786,7 @@ func (x *Lag) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lag.ProtoReflect.Descriptor instead.
 func (*Lag) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{55}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *Lag) GetHead() int64 {
@@ -3709,7 +3812,7 @@ type WrittenRequest struct {
 
 func (x *WrittenRequest) Reset() {
 	*x = WrittenRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[56]
+	mi := &file_impart_v1_impart_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3721,7 +3824,7 @@ func (x *WrittenRequest) String() string {
 func (*WrittenRequest) ProtoMessage() {}
 
 func (x *WrittenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[56]
+	mi := &file_impart_v1_impart_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3734,7 +3837,7 @@ func (x *WrittenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenRequest.ProtoReflect.Descriptor instead.
 func (*WrittenRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{56}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WrittenRequest) GetSince() int64 {
@@ -3757,7 +3860,7 @@ type WrittenReply struct {
 
 func (x *WrittenReply) Reset() {
 	*x = WrittenReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[57]
+	mi := &file_impart_v1_impart_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3769,7 +3872,7 @@ func (x *WrittenReply) String() string {
 func (*WrittenReply) ProtoMessage() {}
 
 func (x *WrittenReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[57]
+	mi := &file_impart_v1_impart_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3782,7 +3885,7 @@ func (x *WrittenReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenReply.ProtoReflect.Descriptor instead.
 func (*WrittenReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{57}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WrittenReply) GetConvs() []*WrittenConv {
@@ -3817,7 +3920,7 @@ type WrittenConv struct {
 
 func (x *WrittenConv) Reset() {
 	*x = WrittenConv{}
-	mi := &file_impart_v1_impart_proto_msgTypes[58]
+	mi := &file_impart_v1_impart_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +3932,7 @@ func (x *WrittenConv) String() string {
 func (*WrittenConv) ProtoMessage() {}
 
 func (x *WrittenConv) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[58]
+	mi := &file_impart_v1_impart_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +3945,7 @@ func (x *WrittenConv) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WrittenConv.ProtoReflect.Descriptor instead.
 func (*WrittenConv) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{58}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WrittenConv) GetConvId() string {
@@ -3877,7 +3980,7 @@ type PutUserRequest struct {
 
 func (x *PutUserRequest) Reset() {
 	*x = PutUserRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[59]
+	mi := &file_impart_v1_impart_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3889,7 +3992,7 @@ func (x *PutUserRequest) String() string {
 func (*PutUserRequest) ProtoMessage() {}
 
 func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[59]
+	mi := &file_impart_v1_impart_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3902,7 +4005,7 @@ func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutUserRequest.ProtoReflect.Descriptor instead.
 func (*PutUserRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{59}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *PutUserRequest) GetUser() string {
@@ -3936,7 +4039,7 @@ type RevokeUserRequest struct {
 
 func (x *RevokeUserRequest) Reset() {
 	*x = RevokeUserRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[60]
+	mi := &file_impart_v1_impart_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3948,7 +4051,7 @@ func (x *RevokeUserRequest) String() string {
 func (*RevokeUserRequest) ProtoMessage() {}
 
 func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[60]
+	mi := &file_impart_v1_impart_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3961,7 +4064,7 @@ func (x *RevokeUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeUserRequest.ProtoReflect.Descriptor instead.
 func (*RevokeUserRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{60}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RevokeUserRequest) GetUser() string {
@@ -3987,7 +4090,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[61]
+	mi := &file_impart_v1_impart_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3999,7 +4102,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[61]
+	mi := &file_impart_v1_impart_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4012,7 +4115,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{61}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *UserRequest) GetUser() string {
@@ -4033,7 +4136,7 @@ type UserInfo struct {
 
 func (x *UserInfo) Reset() {
 	*x = UserInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[62]
+	mi := &file_impart_v1_impart_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4045,7 +4148,7 @@ func (x *UserInfo) String() string {
 func (*UserInfo) ProtoMessage() {}
 
 func (x *UserInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[62]
+	mi := &file_impart_v1_impart_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4058,7 +4161,7 @@ func (x *UserInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserInfo.ProtoReflect.Descriptor instead.
 func (*UserInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{62}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *UserInfo) GetUser() string {
@@ -4092,7 +4195,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_impart_v1_impart_proto_msgTypes[63]
+	mi := &file_impart_v1_impart_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4104,7 +4207,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[63]
+	mi := &file_impart_v1_impart_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4117,7 +4220,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{63}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Member) GetUser() string {
@@ -4147,7 +4250,7 @@ type PutConversationRequest struct {
 
 func (x *PutConversationRequest) Reset() {
 	*x = PutConversationRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[64]
+	mi := &file_impart_v1_impart_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4159,7 +4262,7 @@ func (x *PutConversationRequest) String() string {
 func (*PutConversationRequest) ProtoMessage() {}
 
 func (x *PutConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[64]
+	mi := &file_impart_v1_impart_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4172,7 +4275,7 @@ func (x *PutConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutConversationRequest.ProtoReflect.Descriptor instead.
 func (*PutConversationRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{64}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PutConversationRequest) GetConvId() string {
@@ -4220,7 +4323,7 @@ type PutConversationReply struct {
 
 func (x *PutConversationReply) Reset() {
 	*x = PutConversationReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[65]
+	mi := &file_impart_v1_impart_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4232,7 +4335,7 @@ func (x *PutConversationReply) String() string {
 func (*PutConversationReply) ProtoMessage() {}
 
 func (x *PutConversationReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[65]
+	mi := &file_impart_v1_impart_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4245,7 +4348,7 @@ func (x *PutConversationReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutConversationReply.ProtoReflect.Descriptor instead.
 func (*PutConversationReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{65}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PutConversationReply) GetInfo() *ConvInfo {
@@ -4271,7 +4374,7 @@ type ConversationRequest struct {
 
 func (x *ConversationRequest) Reset() {
 	*x = ConversationRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[66]
+	mi := &file_impart_v1_impart_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4283,7 +4386,7 @@ func (x *ConversationRequest) String() string {
 func (*ConversationRequest) ProtoMessage() {}
 
 func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[66]
+	mi := &file_impart_v1_impart_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4296,7 +4399,7 @@ func (x *ConversationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConversationRequest.ProtoReflect.Descriptor instead.
 func (*ConversationRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{66}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ConversationRequest) GetConvId() string {
@@ -4317,7 +4420,7 @@ type PutMemberRequest struct {
 
 func (x *PutMemberRequest) Reset() {
 	*x = PutMemberRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[67]
+	mi := &file_impart_v1_impart_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4329,7 +4432,7 @@ func (x *PutMemberRequest) String() string {
 func (*PutMemberRequest) ProtoMessage() {}
 
 func (x *PutMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[67]
+	mi := &file_impart_v1_impart_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4342,7 +4445,7 @@ func (x *PutMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutMemberRequest.ProtoReflect.Descriptor instead.
 func (*PutMemberRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{67}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PutMemberRequest) GetConvId() string {
@@ -4377,7 +4480,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[68]
+	mi := &file_impart_v1_impart_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4389,7 +4492,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[68]
+	mi := &file_impart_v1_impart_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4402,7 +4505,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{68}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *RemoveMemberRequest) GetConvId() string {
@@ -4440,7 +4543,7 @@ type ConvInfo struct {
 
 func (x *ConvInfo) Reset() {
 	*x = ConvInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[69]
+	mi := &file_impart_v1_impart_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4452,7 +4555,7 @@ func (x *ConvInfo) String() string {
 func (*ConvInfo) ProtoMessage() {}
 
 func (x *ConvInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[69]
+	mi := &file_impart_v1_impart_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4465,7 +4568,7 @@ func (x *ConvInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConvInfo.ProtoReflect.Descriptor instead.
 func (*ConvInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{69}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ConvInfo) GetConvId() string {
@@ -4521,7 +4624,7 @@ type MemberInfo struct {
 
 func (x *MemberInfo) Reset() {
 	*x = MemberInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[70]
+	mi := &file_impart_v1_impart_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4533,7 +4636,7 @@ func (x *MemberInfo) String() string {
 func (*MemberInfo) ProtoMessage() {}
 
 func (x *MemberInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[70]
+	mi := &file_impart_v1_impart_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4546,7 +4649,7 @@ func (x *MemberInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberInfo.ProtoReflect.Descriptor instead.
 func (*MemberInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{70}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *MemberInfo) GetUser() string {
@@ -4580,7 +4683,7 @@ type DeliveryRequest struct {
 
 func (x *DeliveryRequest) Reset() {
 	*x = DeliveryRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[71]
+	mi := &file_impart_v1_impart_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4592,7 +4695,7 @@ func (x *DeliveryRequest) String() string {
 func (*DeliveryRequest) ProtoMessage() {}
 
 func (x *DeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[71]
+	mi := &file_impart_v1_impart_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4605,7 +4708,7 @@ func (x *DeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequest.ProtoReflect.Descriptor instead.
 func (*DeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{71}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DeliveryRequest) GetConvId() string {
@@ -4633,7 +4736,7 @@ type DeliveryReply struct {
 
 func (x *DeliveryReply) Reset() {
 	*x = DeliveryReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[72]
+	mi := &file_impart_v1_impart_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4645,7 +4748,7 @@ func (x *DeliveryReply) String() string {
 func (*DeliveryReply) ProtoMessage() {}
 
 func (x *DeliveryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[72]
+	mi := &file_impart_v1_impart_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4658,7 +4761,7 @@ func (x *DeliveryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryReply.ProtoReflect.Descriptor instead.
 func (*DeliveryReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{72}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DeliveryReply) GetEvent() *DownstreamMsg {
@@ -4693,7 +4796,7 @@ type UserDelivery struct {
 
 func (x *UserDelivery) Reset() {
 	*x = UserDelivery{}
-	mi := &file_impart_v1_impart_proto_msgTypes[73]
+	mi := &file_impart_v1_impart_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4705,7 +4808,7 @@ func (x *UserDelivery) String() string {
 func (*UserDelivery) ProtoMessage() {}
 
 func (x *UserDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[73]
+	mi := &file_impart_v1_impart_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4718,7 +4821,7 @@ func (x *UserDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserDelivery.ProtoReflect.Descriptor instead.
 func (*UserDelivery) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{73}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *UserDelivery) GetUser() string {
@@ -4758,7 +4861,7 @@ type DeviceCursor struct {
 
 func (x *DeviceCursor) Reset() {
 	*x = DeviceCursor{}
-	mi := &file_impart_v1_impart_proto_msgTypes[74]
+	mi := &file_impart_v1_impart_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4770,7 +4873,7 @@ func (x *DeviceCursor) String() string {
 func (*DeviceCursor) ProtoMessage() {}
 
 func (x *DeviceCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[74]
+	mi := &file_impart_v1_impart_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4783,7 +4886,7 @@ func (x *DeviceCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceCursor.ProtoReflect.Descriptor instead.
 func (*DeviceCursor) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{74}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *DeviceCursor) GetUser() string {
@@ -4852,7 +4955,7 @@ type DevicesRequest struct {
 
 func (x *DevicesRequest) Reset() {
 	*x = DevicesRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[75]
+	mi := &file_impart_v1_impart_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4864,7 +4967,7 @@ func (x *DevicesRequest) String() string {
 func (*DevicesRequest) ProtoMessage() {}
 
 func (x *DevicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[75]
+	mi := &file_impart_v1_impart_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4877,7 +4980,7 @@ func (x *DevicesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesRequest.ProtoReflect.Descriptor instead.
 func (*DevicesRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{75}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *DevicesRequest) GetDevice() string {
@@ -4903,7 +5006,7 @@ type DevicesReply struct {
 
 func (x *DevicesReply) Reset() {
 	*x = DevicesReply{}
-	mi := &file_impart_v1_impart_proto_msgTypes[76]
+	mi := &file_impart_v1_impart_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4915,7 +5018,7 @@ func (x *DevicesReply) String() string {
 func (*DevicesReply) ProtoMessage() {}
 
 func (x *DevicesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[76]
+	mi := &file_impart_v1_impart_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4928,7 +5031,7 @@ func (x *DevicesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DevicesReply.ProtoReflect.Descriptor instead.
 func (*DevicesReply) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{76}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DevicesReply) GetDevices() []*DeviceInfo {
@@ -4953,7 +5056,7 @@ type DeviceInfo struct {
 
 func (x *DeviceInfo) Reset() {
 	*x = DeviceInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[77]
+	mi := &file_impart_v1_impart_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4965,7 +5068,7 @@ func (x *DeviceInfo) String() string {
 func (*DeviceInfo) ProtoMessage() {}
 
 func (x *DeviceInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[77]
+	mi := &file_impart_v1_impart_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4978,7 +5081,7 @@ func (x *DeviceInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceInfo.ProtoReflect.Descriptor instead.
 func (*DeviceInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{77}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *DeviceInfo) GetUser() string {
@@ -5039,7 +5142,7 @@ type RaiseEpochRequest struct {
 
 func (x *RaiseEpochRequest) Reset() {
 	*x = RaiseEpochRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[78]
+	mi := &file_impart_v1_impart_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5051,7 +5154,7 @@ func (x *RaiseEpochRequest) String() string {
 func (*RaiseEpochRequest) ProtoMessage() {}
 
 func (x *RaiseEpochRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[78]
+	mi := &file_impart_v1_impart_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5064,7 +5167,7 @@ func (x *RaiseEpochRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseEpochRequest.ProtoReflect.Descriptor instead.
 func (*RaiseEpochRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{78}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RaiseEpochRequest) GetBeat() int64 {
@@ -5082,7 +5185,7 @@ type HistoryRequest struct {
 
 func (x *HistoryRequest) Reset() {
 	*x = HistoryRequest{}
-	mi := &file_impart_v1_impart_proto_msgTypes[79]
+	mi := &file_impart_v1_impart_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5094,7 +5197,7 @@ func (x *HistoryRequest) String() string {
 func (*HistoryRequest) ProtoMessage() {}
 
 func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[79]
+	mi := &file_impart_v1_impart_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5107,7 +5210,7 @@ func (x *HistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryRequest.ProtoReflect.Descriptor instead.
 func (*HistoryRequest) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{79}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{80}
 }
 
 type HistoryInfo struct {
@@ -5126,7 +5229,7 @@ type HistoryInfo struct {
 
 func (x *HistoryInfo) Reset() {
 	*x = HistoryInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[80]
+	mi := &file_impart_v1_impart_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5138,7 +5241,7 @@ func (x *HistoryInfo) String() string {
 func (*HistoryInfo) ProtoMessage() {}
 
 func (x *HistoryInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[80]
+	mi := &file_impart_v1_impart_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5151,7 +5254,7 @@ func (x *HistoryInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryInfo.ProtoReflect.Descriptor instead.
 func (*HistoryInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{80}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *HistoryInfo) GetState() string {
@@ -5226,7 +5329,7 @@ type JudgementInfo struct {
 
 func (x *JudgementInfo) Reset() {
 	*x = JudgementInfo{}
-	mi := &file_impart_v1_impart_proto_msgTypes[81]
+	mi := &file_impart_v1_impart_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5238,7 +5341,7 @@ func (x *JudgementInfo) String() string {
 func (*JudgementInfo) ProtoMessage() {}
 
 func (x *JudgementInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_impart_v1_impart_proto_msgTypes[81]
+	mi := &file_impart_v1_impart_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5251,7 +5354,7 @@ func (x *JudgementInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JudgementInfo.ProtoReflect.Descriptor instead.
 func (*JudgementInfo) Descriptor() ([]byte, []int) {
-	return file_impart_v1_impart_proto_rawDescGZIP(), []int{81}
+	return file_impart_v1_impart_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *JudgementInfo) GetAt() int64 {
@@ -5449,13 +5552,14 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\fVisitRequest\x12/\n" +
 	"\bidentity\x18\x01 \x01(\v2\x13.impart.v1.IdentityR\bidentity\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\tR\x06device\x12\x18\n" +
-	"\ainstall\x18\x03 \x01(\tR\ainstall\"C\n" +
-	"\x11SupersededRequest\x12.\n" +
-	"\bsessions\x18\x01 \x03(\v2\x12.impart.v1.SessionR\bsessions\"1\n" +
-	"\x0fSupersededReply\x12\x1e\n" +
-	"\n" +
-	"superseded\x18\x01 \x03(\bR\n" +
-	"superseded\"\x0e\n" +
+	"\ainstall\x18\x03 \x01(\tR\ainstall\"F\n" +
+	"\x10StandingsRequest\x122\n" +
+	"\aqueries\x18\x01 \x03(\v2\x18.impart.v1.StandingQueryR\aqueries\"U\n" +
+	"\rStandingQuery\x12,\n" +
+	"\asession\x18\x01 \x01(\v2\x12.impart.v1.SessionR\asession\x12\x16\n" +
+	"\x06issued\x18\x02 \x01(\x03R\x06issued\"C\n" +
+	"\x0eStandingsReply\x121\n" +
+	"\tstandings\x18\x01 \x03(\x0e2\x13.impart.v1.StandingR\tstandings\"\x0e\n" +
 	"\fEpochRequest\"\"\n" +
 	"\n" +
 	"EpochReply\x12\x14\n" +
@@ -5697,7 +5801,11 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_SERVING\x10\x01\x12\x0f\n" +
 	"\vSTATE_UNFIT\x10\x02\x12\x12\n" +
-	"\x0eSTATE_DRAINING\x10\x032\xa2\t\n" +
+	"\x0eSTATE_DRAINING\x10\x03*R\n" +
+	"\bStanding\x12\x18\n" +
+	"\x14STANDING_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13STANDING_SUPERSEDED\x10\x01\x12\x13\n" +
+	"\x0fSTANDING_BARRED\x10\x022\x9f\t\n" +
 	"\fLogicService\x128\n" +
 	"\x05Watch\x12\x17.impart.v1.WatchRequest\x1a\x14.impart.v1.NodeState0\x01\x12E\n" +
 	"\bUpstream\x12\x18.impart.v1.UpstreamBatch\x1a\x1b.impart.v1.UpstreamAckBatch(\x010\x01\x126\n" +
@@ -5706,9 +5814,8 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"Downstream\x12\x1a.impart.v1.DownstreamBatch\x1a\x1f.impart.v1.DownstreamReplyBatch(\x010\x01\x124\n" +
 	"\x05Hello\x12\x17.impart.v1.HelloRequest\x1a\x12.impart.v1.Welcome\x124\n" +
 	"\x05Visit\x12\x17.impart.v1.VisitRequest\x1a\x12.impart.v1.Session\x121\n" +
-	"\tAuthorize\x12\x13.impart.v1.Identity\x1a\x0f.impart.v1.Done\x12F\n" +
-	"\n" +
-	"Superseded\x12\x1c.impart.v1.SupersededRequest\x1a\x1a.impart.v1.SupersededReply\x127\n" +
+	"\tAuthorize\x12\x13.impart.v1.Identity\x1a\x0f.impart.v1.Done\x12C\n" +
+	"\tStandings\x12\x1b.impart.v1.StandingsRequest\x1a\x19.impart.v1.StandingsReply\x127\n" +
 	"\x05Epoch\x12\x17.impart.v1.EpochRequest\x1a\x15.impart.v1.EpochReply\x12:\n" +
 	"\x06Recall\x12\x18.impart.v1.RecallRequest\x1a\x16.impart.v1.UpstreamAck\x12/\n" +
 	"\x04Sync\x12\x16.impart.v1.SyncRequest\x1a\x0f.impart.v1.Page\x121\n" +
@@ -5748,212 +5855,216 @@ func file_impart_v1_impart_proto_rawDescGZIP() []byte {
 	return file_impart_v1_impart_proto_rawDescData
 }
 
-var file_impart_v1_impart_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_impart_v1_impart_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
+var file_impart_v1_impart_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_impart_v1_impart_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_impart_v1_impart_proto_goTypes = []any{
 	(State)(0),                     // 0: impart.v1.State
-	(*Error)(nil),                  // 1: impart.v1.Error
-	(*Done)(nil),                   // 2: impart.v1.Done
-	(*WatchRequest)(nil),           // 3: impart.v1.WatchRequest
-	(*NodeState)(nil),              // 4: impart.v1.NodeState
-	(*UpstreamBatch)(nil),          // 5: impart.v1.UpstreamBatch
-	(*UpstreamMsg)(nil),            // 6: impart.v1.UpstreamMsg
-	(*UpstreamAckBatch)(nil),       // 7: impart.v1.UpstreamAckBatch
-	(*UpstreamAck)(nil),            // 8: impart.v1.UpstreamAck
-	(*AckBatch)(nil),               // 9: impart.v1.AckBatch
-	(*AckMsg)(nil),                 // 10: impart.v1.AckMsg
-	(*AckItem)(nil),                // 11: impart.v1.AckItem
-	(*AckedBatch)(nil),             // 12: impart.v1.AckedBatch
-	(*AckedMsg)(nil),               // 13: impart.v1.AckedMsg
-	(*Acked)(nil),                  // 14: impart.v1.Acked
-	(*DownstreamBatch)(nil),        // 15: impart.v1.DownstreamBatch
-	(*DownstreamRequest)(nil),      // 16: impart.v1.DownstreamRequest
-	(*DownstreamReplyBatch)(nil),   // 17: impart.v1.DownstreamReplyBatch
-	(*DownstreamReply)(nil),        // 18: impart.v1.DownstreamReply
-	(*DownstreamMsg)(nil),          // 19: impart.v1.DownstreamMsg
-	(*Identity)(nil),               // 20: impart.v1.Identity
-	(*Session)(nil),                // 21: impart.v1.Session
-	(*HelloRequest)(nil),           // 22: impart.v1.HelloRequest
-	(*Welcome)(nil),                // 23: impart.v1.Welcome
-	(*VisitRequest)(nil),           // 24: impart.v1.VisitRequest
-	(*SupersededRequest)(nil),      // 25: impart.v1.SupersededRequest
-	(*SupersededReply)(nil),        // 26: impart.v1.SupersededReply
-	(*EpochRequest)(nil),           // 27: impart.v1.EpochRequest
-	(*EpochReply)(nil),             // 28: impart.v1.EpochReply
-	(*RecallRequest)(nil),          // 29: impart.v1.RecallRequest
-	(*SyncRequest)(nil),            // 30: impart.v1.SyncRequest
-	(*Page)(nil),                   // 31: impart.v1.Page
-	(*PullRequest)(nil),            // 32: impart.v1.PullRequest
-	(*Pulled)(nil),                 // 33: impart.v1.Pulled
-	(*PullFailure)(nil),            // 34: impart.v1.PullFailure
-	(*ConvsRequest)(nil),           // 35: impart.v1.ConvsRequest
-	(*ConvState)(nil),              // 36: impart.v1.ConvState
-	(*ConvsPage)(nil),              // 37: impart.v1.ConvsPage
-	(*ReadRequest)(nil),            // 38: impart.v1.ReadRequest
-	(*ReadReply)(nil),              // 39: impart.v1.ReadReply
-	(*WhoRequest)(nil),             // 40: impart.v1.WhoRequest
-	(*Report)(nil),                 // 41: impart.v1.Report
-	(*UserReport)(nil),             // 42: impart.v1.UserReport
-	(*TypingRequest)(nil),          // 43: impart.v1.TypingRequest
-	(*AudiencesRequest)(nil),       // 44: impart.v1.AudiencesRequest
-	(*AudienceQuery)(nil),          // 45: impart.v1.AudienceQuery
-	(*AudiencesReply)(nil),         // 46: impart.v1.AudiencesReply
-	(*AudienceAnswer)(nil),         // 47: impart.v1.AudienceAnswer
-	(*Audience)(nil),               // 48: impart.v1.Audience
-	(*MemberPeriods)(nil),          // 49: impart.v1.MemberPeriods
-	(*Period)(nil),                 // 50: impart.v1.Period
-	(*LaggingRequest)(nil),         // 51: impart.v1.LaggingRequest
-	(*LaggingPage)(nil),            // 52: impart.v1.LaggingPage
-	(*LagsRequest)(nil),            // 53: impart.v1.LagsRequest
-	(*LagQuery)(nil),               // 54: impart.v1.LagQuery
-	(*LagsReply)(nil),              // 55: impart.v1.LagsReply
-	(*Lag)(nil),                    // 56: impart.v1.Lag
-	(*WrittenRequest)(nil),         // 57: impart.v1.WrittenRequest
-	(*WrittenReply)(nil),           // 58: impart.v1.WrittenReply
-	(*WrittenConv)(nil),            // 59: impart.v1.WrittenConv
-	(*PutUserRequest)(nil),         // 60: impart.v1.PutUserRequest
-	(*RevokeUserRequest)(nil),      // 61: impart.v1.RevokeUserRequest
-	(*UserRequest)(nil),            // 62: impart.v1.UserRequest
-	(*UserInfo)(nil),               // 63: impart.v1.UserInfo
-	(*Member)(nil),                 // 64: impart.v1.Member
-	(*PutConversationRequest)(nil), // 65: impart.v1.PutConversationRequest
-	(*PutConversationReply)(nil),   // 66: impart.v1.PutConversationReply
-	(*ConversationRequest)(nil),    // 67: impart.v1.ConversationRequest
-	(*PutMemberRequest)(nil),       // 68: impart.v1.PutMemberRequest
-	(*RemoveMemberRequest)(nil),    // 69: impart.v1.RemoveMemberRequest
-	(*ConvInfo)(nil),               // 70: impart.v1.ConvInfo
-	(*MemberInfo)(nil),             // 71: impart.v1.MemberInfo
-	(*DeliveryRequest)(nil),        // 72: impart.v1.DeliveryRequest
-	(*DeliveryReply)(nil),          // 73: impart.v1.DeliveryReply
-	(*UserDelivery)(nil),           // 74: impart.v1.UserDelivery
-	(*DeviceCursor)(nil),           // 75: impart.v1.DeviceCursor
-	(*DevicesRequest)(nil),         // 76: impart.v1.DevicesRequest
-	(*DevicesReply)(nil),           // 77: impart.v1.DevicesReply
-	(*DeviceInfo)(nil),             // 78: impart.v1.DeviceInfo
-	(*RaiseEpochRequest)(nil),      // 79: impart.v1.RaiseEpochRequest
-	(*HistoryRequest)(nil),         // 80: impart.v1.HistoryRequest
-	(*HistoryInfo)(nil),            // 81: impart.v1.HistoryInfo
-	(*JudgementInfo)(nil),          // 82: impart.v1.JudgementInfo
+	(Standing)(0),                  // 1: impart.v1.Standing
+	(*Error)(nil),                  // 2: impart.v1.Error
+	(*Done)(nil),                   // 3: impart.v1.Done
+	(*WatchRequest)(nil),           // 4: impart.v1.WatchRequest
+	(*NodeState)(nil),              // 5: impart.v1.NodeState
+	(*UpstreamBatch)(nil),          // 6: impart.v1.UpstreamBatch
+	(*UpstreamMsg)(nil),            // 7: impart.v1.UpstreamMsg
+	(*UpstreamAckBatch)(nil),       // 8: impart.v1.UpstreamAckBatch
+	(*UpstreamAck)(nil),            // 9: impart.v1.UpstreamAck
+	(*AckBatch)(nil),               // 10: impart.v1.AckBatch
+	(*AckMsg)(nil),                 // 11: impart.v1.AckMsg
+	(*AckItem)(nil),                // 12: impart.v1.AckItem
+	(*AckedBatch)(nil),             // 13: impart.v1.AckedBatch
+	(*AckedMsg)(nil),               // 14: impart.v1.AckedMsg
+	(*Acked)(nil),                  // 15: impart.v1.Acked
+	(*DownstreamBatch)(nil),        // 16: impart.v1.DownstreamBatch
+	(*DownstreamRequest)(nil),      // 17: impart.v1.DownstreamRequest
+	(*DownstreamReplyBatch)(nil),   // 18: impart.v1.DownstreamReplyBatch
+	(*DownstreamReply)(nil),        // 19: impart.v1.DownstreamReply
+	(*DownstreamMsg)(nil),          // 20: impart.v1.DownstreamMsg
+	(*Identity)(nil),               // 21: impart.v1.Identity
+	(*Session)(nil),                // 22: impart.v1.Session
+	(*HelloRequest)(nil),           // 23: impart.v1.HelloRequest
+	(*Welcome)(nil),                // 24: impart.v1.Welcome
+	(*VisitRequest)(nil),           // 25: impart.v1.VisitRequest
+	(*StandingsRequest)(nil),       // 26: impart.v1.StandingsRequest
+	(*StandingQuery)(nil),          // 27: impart.v1.StandingQuery
+	(*StandingsReply)(nil),         // 28: impart.v1.StandingsReply
+	(*EpochRequest)(nil),           // 29: impart.v1.EpochRequest
+	(*EpochReply)(nil),             // 30: impart.v1.EpochReply
+	(*RecallRequest)(nil),          // 31: impart.v1.RecallRequest
+	(*SyncRequest)(nil),            // 32: impart.v1.SyncRequest
+	(*Page)(nil),                   // 33: impart.v1.Page
+	(*PullRequest)(nil),            // 34: impart.v1.PullRequest
+	(*Pulled)(nil),                 // 35: impart.v1.Pulled
+	(*PullFailure)(nil),            // 36: impart.v1.PullFailure
+	(*ConvsRequest)(nil),           // 37: impart.v1.ConvsRequest
+	(*ConvState)(nil),              // 38: impart.v1.ConvState
+	(*ConvsPage)(nil),              // 39: impart.v1.ConvsPage
+	(*ReadRequest)(nil),            // 40: impart.v1.ReadRequest
+	(*ReadReply)(nil),              // 41: impart.v1.ReadReply
+	(*WhoRequest)(nil),             // 42: impart.v1.WhoRequest
+	(*Report)(nil),                 // 43: impart.v1.Report
+	(*UserReport)(nil),             // 44: impart.v1.UserReport
+	(*TypingRequest)(nil),          // 45: impart.v1.TypingRequest
+	(*AudiencesRequest)(nil),       // 46: impart.v1.AudiencesRequest
+	(*AudienceQuery)(nil),          // 47: impart.v1.AudienceQuery
+	(*AudiencesReply)(nil),         // 48: impart.v1.AudiencesReply
+	(*AudienceAnswer)(nil),         // 49: impart.v1.AudienceAnswer
+	(*Audience)(nil),               // 50: impart.v1.Audience
+	(*MemberPeriods)(nil),          // 51: impart.v1.MemberPeriods
+	(*Period)(nil),                 // 52: impart.v1.Period
+	(*LaggingRequest)(nil),         // 53: impart.v1.LaggingRequest
+	(*LaggingPage)(nil),            // 54: impart.v1.LaggingPage
+	(*LagsRequest)(nil),            // 55: impart.v1.LagsRequest
+	(*LagQuery)(nil),               // 56: impart.v1.LagQuery
+	(*LagsReply)(nil),              // 57: impart.v1.LagsReply
+	(*Lag)(nil),                    // 58: impart.v1.Lag
+	(*WrittenRequest)(nil),         // 59: impart.v1.WrittenRequest
+	(*WrittenReply)(nil),           // 60: impart.v1.WrittenReply
+	(*WrittenConv)(nil),            // 61: impart.v1.WrittenConv
+	(*PutUserRequest)(nil),         // 62: impart.v1.PutUserRequest
+	(*RevokeUserRequest)(nil),      // 63: impart.v1.RevokeUserRequest
+	(*UserRequest)(nil),            // 64: impart.v1.UserRequest
+	(*UserInfo)(nil),               // 65: impart.v1.UserInfo
+	(*Member)(nil),                 // 66: impart.v1.Member
+	(*PutConversationRequest)(nil), // 67: impart.v1.PutConversationRequest
+	(*PutConversationReply)(nil),   // 68: impart.v1.PutConversationReply
+	(*ConversationRequest)(nil),    // 69: impart.v1.ConversationRequest
+	(*PutMemberRequest)(nil),       // 70: impart.v1.PutMemberRequest
+	(*RemoveMemberRequest)(nil),    // 71: impart.v1.RemoveMemberRequest
+	(*ConvInfo)(nil),               // 72: impart.v1.ConvInfo
+	(*MemberInfo)(nil),             // 73: impart.v1.MemberInfo
+	(*DeliveryRequest)(nil),        // 74: impart.v1.DeliveryRequest
+	(*DeliveryReply)(nil),          // 75: impart.v1.DeliveryReply
+	(*UserDelivery)(nil),           // 76: impart.v1.UserDelivery
+	(*DeviceCursor)(nil),           // 77: impart.v1.DeviceCursor
+	(*DevicesRequest)(nil),         // 78: impart.v1.DevicesRequest
+	(*DevicesReply)(nil),           // 79: impart.v1.DevicesReply
+	(*DeviceInfo)(nil),             // 80: impart.v1.DeviceInfo
+	(*RaiseEpochRequest)(nil),      // 81: impart.v1.RaiseEpochRequest
+	(*HistoryRequest)(nil),         // 82: impart.v1.HistoryRequest
+	(*HistoryInfo)(nil),            // 83: impart.v1.HistoryInfo
+	(*JudgementInfo)(nil),          // 84: impart.v1.JudgementInfo
 }
 var file_impart_v1_impart_proto_depIdxs = []int32{
 	0,  // 0: impart.v1.NodeState.state:type_name -> impart.v1.State
-	6,  // 1: impart.v1.UpstreamBatch.messages:type_name -> impart.v1.UpstreamMsg
-	8,  // 2: impart.v1.UpstreamAckBatch.acks:type_name -> impart.v1.UpstreamAck
-	1,  // 3: impart.v1.UpstreamAck.error:type_name -> impart.v1.Error
-	10, // 4: impart.v1.AckBatch.acks:type_name -> impart.v1.AckMsg
-	21, // 5: impart.v1.AckMsg.session:type_name -> impart.v1.Session
-	11, // 6: impart.v1.AckMsg.items:type_name -> impart.v1.AckItem
-	13, // 7: impart.v1.AckedBatch.acked:type_name -> impart.v1.AckedMsg
-	14, // 8: impart.v1.AckedMsg.items:type_name -> impart.v1.Acked
-	1,  // 9: impart.v1.Acked.error:type_name -> impart.v1.Error
-	16, // 10: impart.v1.DownstreamBatch.requests:type_name -> impart.v1.DownstreamRequest
-	18, // 11: impart.v1.DownstreamReplyBatch.replies:type_name -> impart.v1.DownstreamReply
-	19, // 12: impart.v1.DownstreamReply.events:type_name -> impart.v1.DownstreamMsg
-	48, // 13: impart.v1.DownstreamReply.audience:type_name -> impart.v1.Audience
-	1,  // 14: impart.v1.DownstreamReply.error:type_name -> impart.v1.Error
-	20, // 15: impart.v1.HelloRequest.identity:type_name -> impart.v1.Identity
-	21, // 16: impart.v1.Welcome.session:type_name -> impart.v1.Session
-	20, // 17: impart.v1.VisitRequest.identity:type_name -> impart.v1.Identity
-	21, // 18: impart.v1.SupersededRequest.sessions:type_name -> impart.v1.Session
-	19, // 19: impart.v1.Page.events:type_name -> impart.v1.DownstreamMsg
-	21, // 20: impart.v1.PullRequest.session:type_name -> impart.v1.Session
-	31, // 21: impart.v1.Pulled.convs:type_name -> impart.v1.Page
-	34, // 22: impart.v1.Pulled.failed:type_name -> impart.v1.PullFailure
-	21, // 23: impart.v1.ConvsRequest.session:type_name -> impart.v1.Session
-	19, // 24: impart.v1.ConvState.last:type_name -> impart.v1.DownstreamMsg
-	36, // 25: impart.v1.ConvsPage.convs:type_name -> impart.v1.ConvState
-	21, // 26: impart.v1.ReadRequest.session:type_name -> impart.v1.Session
-	42, // 27: impart.v1.Report.users:type_name -> impart.v1.UserReport
-	45, // 28: impart.v1.AudiencesRequest.queries:type_name -> impart.v1.AudienceQuery
-	47, // 29: impart.v1.AudiencesReply.answers:type_name -> impart.v1.AudienceAnswer
-	48, // 30: impart.v1.AudienceAnswer.audience:type_name -> impart.v1.Audience
-	1,  // 31: impart.v1.AudienceAnswer.error:type_name -> impart.v1.Error
-	49, // 32: impart.v1.Audience.members:type_name -> impart.v1.MemberPeriods
-	50, // 33: impart.v1.MemberPeriods.periods:type_name -> impart.v1.Period
-	21, // 34: impart.v1.LaggingRequest.session:type_name -> impart.v1.Session
-	36, // 35: impart.v1.LaggingPage.convs:type_name -> impart.v1.ConvState
-	54, // 36: impart.v1.LagsRequest.queries:type_name -> impart.v1.LagQuery
-	21, // 37: impart.v1.LagQuery.session:type_name -> impart.v1.Session
-	56, // 38: impart.v1.LagsReply.lags:type_name -> impart.v1.Lag
-	59, // 39: impart.v1.WrittenReply.convs:type_name -> impart.v1.WrittenConv
-	64, // 40: impart.v1.PutConversationRequest.members:type_name -> impart.v1.Member
-	70, // 41: impart.v1.PutConversationReply.info:type_name -> impart.v1.ConvInfo
-	64, // 42: impart.v1.PutMemberRequest.member:type_name -> impart.v1.Member
-	71, // 43: impart.v1.ConvInfo.members:type_name -> impart.v1.MemberInfo
-	50, // 44: impart.v1.MemberInfo.periods:type_name -> impart.v1.Period
-	19, // 45: impart.v1.DeliveryReply.event:type_name -> impart.v1.DownstreamMsg
-	74, // 46: impart.v1.DeliveryReply.users:type_name -> impart.v1.UserDelivery
-	75, // 47: impart.v1.UserDelivery.devices:type_name -> impart.v1.DeviceCursor
-	78, // 48: impart.v1.DevicesReply.devices:type_name -> impart.v1.DeviceInfo
-	75, // 49: impart.v1.DeviceInfo.cursors:type_name -> impart.v1.DeviceCursor
-	82, // 50: impart.v1.HistoryInfo.last:type_name -> impart.v1.JudgementInfo
-	3,  // 51: impart.v1.LogicService.Watch:input_type -> impart.v1.WatchRequest
-	5,  // 52: impart.v1.LogicService.Upstream:input_type -> impart.v1.UpstreamBatch
-	9,  // 53: impart.v1.LogicService.Acks:input_type -> impart.v1.AckBatch
-	15, // 54: impart.v1.LogicService.Downstream:input_type -> impart.v1.DownstreamBatch
-	22, // 55: impart.v1.LogicService.Hello:input_type -> impart.v1.HelloRequest
-	24, // 56: impart.v1.LogicService.Visit:input_type -> impart.v1.VisitRequest
-	20, // 57: impart.v1.LogicService.Authorize:input_type -> impart.v1.Identity
-	25, // 58: impart.v1.LogicService.Superseded:input_type -> impart.v1.SupersededRequest
-	27, // 59: impart.v1.LogicService.Epoch:input_type -> impart.v1.EpochRequest
-	29, // 60: impart.v1.LogicService.Recall:input_type -> impart.v1.RecallRequest
-	30, // 61: impart.v1.LogicService.Sync:input_type -> impart.v1.SyncRequest
-	32, // 62: impart.v1.LogicService.Pull:input_type -> impart.v1.PullRequest
-	35, // 63: impart.v1.LogicService.Convs:input_type -> impart.v1.ConvsRequest
-	38, // 64: impart.v1.LogicService.Read:input_type -> impart.v1.ReadRequest
-	40, // 65: impart.v1.LogicService.Who:input_type -> impart.v1.WhoRequest
-	43, // 66: impart.v1.LogicService.Typing:input_type -> impart.v1.TypingRequest
-	44, // 67: impart.v1.LogicService.Audiences:input_type -> impart.v1.AudiencesRequest
-	51, // 68: impart.v1.LogicService.Lagging:input_type -> impart.v1.LaggingRequest
-	53, // 69: impart.v1.LogicService.Lags:input_type -> impart.v1.LagsRequest
-	57, // 70: impart.v1.LogicService.Written:input_type -> impart.v1.WrittenRequest
-	60, // 71: impart.v1.AdminService.PutUser:input_type -> impart.v1.PutUserRequest
-	61, // 72: impart.v1.AdminService.RevokeUser:input_type -> impart.v1.RevokeUserRequest
-	62, // 73: impart.v1.AdminService.User:input_type -> impart.v1.UserRequest
-	65, // 74: impart.v1.AdminService.PutConversation:input_type -> impart.v1.PutConversationRequest
-	67, // 75: impart.v1.AdminService.Conversation:input_type -> impart.v1.ConversationRequest
-	68, // 76: impart.v1.AdminService.PutMember:input_type -> impart.v1.PutMemberRequest
-	69, // 77: impart.v1.AdminService.RemoveMember:input_type -> impart.v1.RemoveMemberRequest
-	72, // 78: impart.v1.AdminService.Delivery:input_type -> impart.v1.DeliveryRequest
-	76, // 79: impart.v1.AdminService.Devices:input_type -> impart.v1.DevicesRequest
-	79, // 80: impart.v1.AdminService.RaiseEpoch:input_type -> impart.v1.RaiseEpochRequest
-	80, // 81: impart.v1.AdminService.History:input_type -> impart.v1.HistoryRequest
-	4,  // 82: impart.v1.LogicService.Watch:output_type -> impart.v1.NodeState
-	7,  // 83: impart.v1.LogicService.Upstream:output_type -> impart.v1.UpstreamAckBatch
-	12, // 84: impart.v1.LogicService.Acks:output_type -> impart.v1.AckedBatch
-	17, // 85: impart.v1.LogicService.Downstream:output_type -> impart.v1.DownstreamReplyBatch
-	23, // 86: impart.v1.LogicService.Hello:output_type -> impart.v1.Welcome
-	21, // 87: impart.v1.LogicService.Visit:output_type -> impart.v1.Session
-	2,  // 88: impart.v1.LogicService.Authorize:output_type -> impart.v1.Done
-	26, // 89: impart.v1.LogicService.Superseded:output_type -> impart.v1.SupersededReply
-	28, // 90: impart.v1.LogicService.Epoch:output_type -> impart.v1.EpochReply
-	8,  // 91: impart.v1.LogicService.Recall:output_type -> impart.v1.UpstreamAck
-	31, // 92: impart.v1.LogicService.Sync:output_type -> impart.v1.Page
-	33, // 93: impart.v1.LogicService.Pull:output_type -> impart.v1.Pulled
-	37, // 94: impart.v1.LogicService.Convs:output_type -> impart.v1.ConvsPage
-	39, // 95: impart.v1.LogicService.Read:output_type -> impart.v1.ReadReply
-	41, // 96: impart.v1.LogicService.Who:output_type -> impart.v1.Report
-	2,  // 97: impart.v1.LogicService.Typing:output_type -> impart.v1.Done
-	46, // 98: impart.v1.LogicService.Audiences:output_type -> impart.v1.AudiencesReply
-	52, // 99: impart.v1.LogicService.Lagging:output_type -> impart.v1.LaggingPage
-	55, // 100: impart.v1.LogicService.Lags:output_type -> impart.v1.LagsReply
-	58, // 101: impart.v1.LogicService.Written:output_type -> impart.v1.WrittenReply
-	63, // 102: impart.v1.AdminService.PutUser:output_type -> impart.v1.UserInfo
-	63, // 103: impart.v1.AdminService.RevokeUser:output_type -> impart.v1.UserInfo
-	63, // 104: impart.v1.AdminService.User:output_type -> impart.v1.UserInfo
-	66, // 105: impart.v1.AdminService.PutConversation:output_type -> impart.v1.PutConversationReply
-	70, // 106: impart.v1.AdminService.Conversation:output_type -> impart.v1.ConvInfo
-	70, // 107: impart.v1.AdminService.PutMember:output_type -> impart.v1.ConvInfo
-	70, // 108: impart.v1.AdminService.RemoveMember:output_type -> impart.v1.ConvInfo
-	73, // 109: impart.v1.AdminService.Delivery:output_type -> impart.v1.DeliveryReply
-	77, // 110: impart.v1.AdminService.Devices:output_type -> impart.v1.DevicesReply
-	28, // 111: impart.v1.AdminService.RaiseEpoch:output_type -> impart.v1.EpochReply
-	81, // 112: impart.v1.AdminService.History:output_type -> impart.v1.HistoryInfo
-	82, // [82:113] is the sub-list for method output_type
-	51, // [51:82] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	7,  // 1: impart.v1.UpstreamBatch.messages:type_name -> impart.v1.UpstreamMsg
+	9,  // 2: impart.v1.UpstreamAckBatch.acks:type_name -> impart.v1.UpstreamAck
+	2,  // 3: impart.v1.UpstreamAck.error:type_name -> impart.v1.Error
+	11, // 4: impart.v1.AckBatch.acks:type_name -> impart.v1.AckMsg
+	22, // 5: impart.v1.AckMsg.session:type_name -> impart.v1.Session
+	12, // 6: impart.v1.AckMsg.items:type_name -> impart.v1.AckItem
+	14, // 7: impart.v1.AckedBatch.acked:type_name -> impart.v1.AckedMsg
+	15, // 8: impart.v1.AckedMsg.items:type_name -> impart.v1.Acked
+	2,  // 9: impart.v1.Acked.error:type_name -> impart.v1.Error
+	17, // 10: impart.v1.DownstreamBatch.requests:type_name -> impart.v1.DownstreamRequest
+	19, // 11: impart.v1.DownstreamReplyBatch.replies:type_name -> impart.v1.DownstreamReply
+	20, // 12: impart.v1.DownstreamReply.events:type_name -> impart.v1.DownstreamMsg
+	50, // 13: impart.v1.DownstreamReply.audience:type_name -> impart.v1.Audience
+	2,  // 14: impart.v1.DownstreamReply.error:type_name -> impart.v1.Error
+	21, // 15: impart.v1.HelloRequest.identity:type_name -> impart.v1.Identity
+	22, // 16: impart.v1.Welcome.session:type_name -> impart.v1.Session
+	21, // 17: impart.v1.VisitRequest.identity:type_name -> impart.v1.Identity
+	27, // 18: impart.v1.StandingsRequest.queries:type_name -> impart.v1.StandingQuery
+	22, // 19: impart.v1.StandingQuery.session:type_name -> impart.v1.Session
+	1,  // 20: impart.v1.StandingsReply.standings:type_name -> impart.v1.Standing
+	20, // 21: impart.v1.Page.events:type_name -> impart.v1.DownstreamMsg
+	22, // 22: impart.v1.PullRequest.session:type_name -> impart.v1.Session
+	33, // 23: impart.v1.Pulled.convs:type_name -> impart.v1.Page
+	36, // 24: impart.v1.Pulled.failed:type_name -> impart.v1.PullFailure
+	22, // 25: impart.v1.ConvsRequest.session:type_name -> impart.v1.Session
+	20, // 26: impart.v1.ConvState.last:type_name -> impart.v1.DownstreamMsg
+	38, // 27: impart.v1.ConvsPage.convs:type_name -> impart.v1.ConvState
+	22, // 28: impart.v1.ReadRequest.session:type_name -> impart.v1.Session
+	44, // 29: impart.v1.Report.users:type_name -> impart.v1.UserReport
+	47, // 30: impart.v1.AudiencesRequest.queries:type_name -> impart.v1.AudienceQuery
+	49, // 31: impart.v1.AudiencesReply.answers:type_name -> impart.v1.AudienceAnswer
+	50, // 32: impart.v1.AudienceAnswer.audience:type_name -> impart.v1.Audience
+	2,  // 33: impart.v1.AudienceAnswer.error:type_name -> impart.v1.Error
+	51, // 34: impart.v1.Audience.members:type_name -> impart.v1.MemberPeriods
+	52, // 35: impart.v1.MemberPeriods.periods:type_name -> impart.v1.Period
+	22, // 36: impart.v1.LaggingRequest.session:type_name -> impart.v1.Session
+	38, // 37: impart.v1.LaggingPage.convs:type_name -> impart.v1.ConvState
+	56, // 38: impart.v1.LagsRequest.queries:type_name -> impart.v1.LagQuery
+	22, // 39: impart.v1.LagQuery.session:type_name -> impart.v1.Session
+	58, // 40: impart.v1.LagsReply.lags:type_name -> impart.v1.Lag
+	61, // 41: impart.v1.WrittenReply.convs:type_name -> impart.v1.WrittenConv
+	66, // 42: impart.v1.PutConversationRequest.members:type_name -> impart.v1.Member
+	72, // 43: impart.v1.PutConversationReply.info:type_name -> impart.v1.ConvInfo
+	66, // 44: impart.v1.PutMemberRequest.member:type_name -> impart.v1.Member
+	73, // 45: impart.v1.ConvInfo.members:type_name -> impart.v1.MemberInfo
+	52, // 46: impart.v1.MemberInfo.periods:type_name -> impart.v1.Period
+	20, // 47: impart.v1.DeliveryReply.event:type_name -> impart.v1.DownstreamMsg
+	76, // 48: impart.v1.DeliveryReply.users:type_name -> impart.v1.UserDelivery
+	77, // 49: impart.v1.UserDelivery.devices:type_name -> impart.v1.DeviceCursor
+	80, // 50: impart.v1.DevicesReply.devices:type_name -> impart.v1.DeviceInfo
+	77, // 51: impart.v1.DeviceInfo.cursors:type_name -> impart.v1.DeviceCursor
+	84, // 52: impart.v1.HistoryInfo.last:type_name -> impart.v1.JudgementInfo
+	4,  // 53: impart.v1.LogicService.Watch:input_type -> impart.v1.WatchRequest
+	6,  // 54: impart.v1.LogicService.Upstream:input_type -> impart.v1.UpstreamBatch
+	10, // 55: impart.v1.LogicService.Acks:input_type -> impart.v1.AckBatch
+	16, // 56: impart.v1.LogicService.Downstream:input_type -> impart.v1.DownstreamBatch
+	23, // 57: impart.v1.LogicService.Hello:input_type -> impart.v1.HelloRequest
+	25, // 58: impart.v1.LogicService.Visit:input_type -> impart.v1.VisitRequest
+	21, // 59: impart.v1.LogicService.Authorize:input_type -> impart.v1.Identity
+	26, // 60: impart.v1.LogicService.Standings:input_type -> impart.v1.StandingsRequest
+	29, // 61: impart.v1.LogicService.Epoch:input_type -> impart.v1.EpochRequest
+	31, // 62: impart.v1.LogicService.Recall:input_type -> impart.v1.RecallRequest
+	32, // 63: impart.v1.LogicService.Sync:input_type -> impart.v1.SyncRequest
+	34, // 64: impart.v1.LogicService.Pull:input_type -> impart.v1.PullRequest
+	37, // 65: impart.v1.LogicService.Convs:input_type -> impart.v1.ConvsRequest
+	40, // 66: impart.v1.LogicService.Read:input_type -> impart.v1.ReadRequest
+	42, // 67: impart.v1.LogicService.Who:input_type -> impart.v1.WhoRequest
+	45, // 68: impart.v1.LogicService.Typing:input_type -> impart.v1.TypingRequest
+	46, // 69: impart.v1.LogicService.Audiences:input_type -> impart.v1.AudiencesRequest
+	53, // 70: impart.v1.LogicService.Lagging:input_type -> impart.v1.LaggingRequest
+	55, // 71: impart.v1.LogicService.Lags:input_type -> impart.v1.LagsRequest
+	59, // 72: impart.v1.LogicService.Written:input_type -> impart.v1.WrittenRequest
+	62, // 73: impart.v1.AdminService.PutUser:input_type -> impart.v1.PutUserRequest
+	63, // 74: impart.v1.AdminService.RevokeUser:input_type -> impart.v1.RevokeUserRequest
+	64, // 75: impart.v1.AdminService.User:input_type -> impart.v1.UserRequest
+	67, // 76: impart.v1.AdminService.PutConversation:input_type -> impart.v1.PutConversationRequest
+	69, // 77: impart.v1.AdminService.Conversation:input_type -> impart.v1.ConversationRequest
+	70, // 78: impart.v1.AdminService.PutMember:input_type -> impart.v1.PutMemberRequest
+	71, // 79: impart.v1.AdminService.RemoveMember:input_type -> impart.v1.RemoveMemberRequest
+	74, // 80: impart.v1.AdminService.Delivery:input_type -> impart.v1.DeliveryRequest
+	78, // 81: impart.v1.AdminService.Devices:input_type -> impart.v1.DevicesRequest
+	81, // 82: impart.v1.AdminService.RaiseEpoch:input_type -> impart.v1.RaiseEpochRequest
+	82, // 83: impart.v1.AdminService.History:input_type -> impart.v1.HistoryRequest
+	5,  // 84: impart.v1.LogicService.Watch:output_type -> impart.v1.NodeState
+	8,  // 85: impart.v1.LogicService.Upstream:output_type -> impart.v1.UpstreamAckBatch
+	13, // 86: impart.v1.LogicService.Acks:output_type -> impart.v1.AckedBatch
+	18, // 87: impart.v1.LogicService.Downstream:output_type -> impart.v1.DownstreamReplyBatch
+	24, // 88: impart.v1.LogicService.Hello:output_type -> impart.v1.Welcome
+	22, // 89: impart.v1.LogicService.Visit:output_type -> impart.v1.Session
+	3,  // 90: impart.v1.LogicService.Authorize:output_type -> impart.v1.Done
+	28, // 91: impart.v1.LogicService.Standings:output_type -> impart.v1.StandingsReply
+	30, // 92: impart.v1.LogicService.Epoch:output_type -> impart.v1.EpochReply
+	9,  // 93: impart.v1.LogicService.Recall:output_type -> impart.v1.UpstreamAck
+	33, // 94: impart.v1.LogicService.Sync:output_type -> impart.v1.Page
+	35, // 95: impart.v1.LogicService.Pull:output_type -> impart.v1.Pulled
+	39, // 96: impart.v1.LogicService.Convs:output_type -> impart.v1.ConvsPage
+	41, // 97: impart.v1.LogicService.Read:output_type -> impart.v1.ReadReply
+	43, // 98: impart.v1.LogicService.Who:output_type -> impart.v1.Report
+	3,  // 99: impart.v1.LogicService.Typing:output_type -> impart.v1.Done
+	48, // 100: impart.v1.LogicService.Audiences:output_type -> impart.v1.AudiencesReply
+	54, // 101: impart.v1.LogicService.Lagging:output_type -> impart.v1.LaggingPage
+	57, // 102: impart.v1.LogicService.Lags:output_type -> impart.v1.LagsReply
+	60, // 103: impart.v1.LogicService.Written:output_type -> impart.v1.WrittenReply
+	65, // 104: impart.v1.AdminService.PutUser:output_type -> impart.v1.UserInfo
+	65, // 105: impart.v1.AdminService.RevokeUser:output_type -> impart.v1.UserInfo
+	65, // 106: impart.v1.AdminService.User:output_type -> impart.v1.UserInfo
+	68, // 107: impart.v1.AdminService.PutConversation:output_type -> impart.v1.PutConversationReply
+	72, // 108: impart.v1.AdminService.Conversation:output_type -> impart.v1.ConvInfo
+	72, // 109: impart.v1.AdminService.PutMember:output_type -> impart.v1.ConvInfo
+	72, // 110: impart.v1.AdminService.RemoveMember:output_type -> impart.v1.ConvInfo
+	75, // 111: impart.v1.AdminService.Delivery:output_type -> impart.v1.DeliveryReply
+	79, // 112: impart.v1.AdminService.Devices:output_type -> impart.v1.DevicesReply
+	30, // 113: impart.v1.AdminService.RaiseEpoch:output_type -> impart.v1.EpochReply
+	83, // 114: impart.v1.AdminService.History:output_type -> impart.v1.HistoryInfo
+	84, // [84:115] is the sub-list for method output_type
+	53, // [53:84] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_impart_v1_impart_proto_init() }
@@ -5966,8 +6077,8 @@ func file_impart_v1_impart_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_impart_v1_impart_proto_rawDesc), len(file_impart_v1_impart_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   82,
+			NumEnums:      2,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

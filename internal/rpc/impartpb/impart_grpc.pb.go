@@ -34,7 +34,7 @@ const (
 	LogicService_Hello_FullMethodName      = "/impart.v1.LogicService/Hello"
 	LogicService_Visit_FullMethodName      = "/impart.v1.LogicService/Visit"
 	LogicService_Authorize_FullMethodName  = "/impart.v1.LogicService/Authorize"
-	LogicService_Superseded_FullMethodName = "/impart.v1.LogicService/Superseded"
+	LogicService_Standings_FullMethodName  = "/impart.v1.LogicService/Standings"
 	LogicService_Epoch_FullMethodName      = "/impart.v1.LogicService/Epoch"
 	LogicService_Recall_FullMethodName     = "/impart.v1.LogicService/Recall"
 	LogicService_Sync_FullMethodName       = "/impart.v1.LogicService/Sync"
@@ -71,7 +71,7 @@ type LogicServiceClient interface {
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*Welcome, error)
 	Visit(ctx context.Context, in *VisitRequest, opts ...grpc.CallOption) (*Session, error)
 	Authorize(ctx context.Context, in *Identity, opts ...grpc.CallOption) (*Done, error)
-	Superseded(ctx context.Context, in *SupersededRequest, opts ...grpc.CallOption) (*SupersededReply, error)
+	Standings(ctx context.Context, in *StandingsRequest, opts ...grpc.CallOption) (*StandingsReply, error)
 	Epoch(ctx context.Context, in *EpochRequest, opts ...grpc.CallOption) (*EpochReply, error)
 	Recall(ctx context.Context, in *RecallRequest, opts ...grpc.CallOption) (*UpstreamAck, error)
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (*Page, error)
@@ -182,10 +182,10 @@ func (c *logicServiceClient) Authorize(ctx context.Context, in *Identity, opts .
 	return out, nil
 }
 
-func (c *logicServiceClient) Superseded(ctx context.Context, in *SupersededRequest, opts ...grpc.CallOption) (*SupersededReply, error) {
+func (c *logicServiceClient) Standings(ctx context.Context, in *StandingsRequest, opts ...grpc.CallOption) (*StandingsReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(SupersededReply)
-	err := c.cc.Invoke(ctx, LogicService_Superseded_FullMethodName, in, out, cOpts...)
+	out := new(StandingsReply)
+	err := c.cc.Invoke(ctx, LogicService_Standings_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -334,7 +334,7 @@ type LogicServiceServer interface {
 	Hello(context.Context, *HelloRequest) (*Welcome, error)
 	Visit(context.Context, *VisitRequest) (*Session, error)
 	Authorize(context.Context, *Identity) (*Done, error)
-	Superseded(context.Context, *SupersededRequest) (*SupersededReply, error)
+	Standings(context.Context, *StandingsRequest) (*StandingsReply, error)
 	Epoch(context.Context, *EpochRequest) (*EpochReply, error)
 	Recall(context.Context, *RecallRequest) (*UpstreamAck, error)
 	Sync(context.Context, *SyncRequest) (*Page, error)
@@ -378,8 +378,8 @@ func (UnimplementedLogicServiceServer) Visit(context.Context, *VisitRequest) (*S
 func (UnimplementedLogicServiceServer) Authorize(context.Context, *Identity) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method Authorize not implemented")
 }
-func (UnimplementedLogicServiceServer) Superseded(context.Context, *SupersededRequest) (*SupersededReply, error) {
-	return nil, status.Error(codes.Unimplemented, "method Superseded not implemented")
+func (UnimplementedLogicServiceServer) Standings(context.Context, *StandingsRequest) (*StandingsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method Standings not implemented")
 }
 func (UnimplementedLogicServiceServer) Epoch(context.Context, *EpochRequest) (*EpochReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Epoch not implemented")
@@ -524,20 +524,20 @@ func _LogicService_Authorize_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
-func _LogicService_Superseded_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(SupersededRequest)
+func _LogicService_Standings_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(StandingsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(LogicServiceServer).Superseded(ctx, in)
+		return srv.(LogicServiceServer).Standings(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: LogicService_Superseded_FullMethodName,
+		FullMethod: LogicService_Standings_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(LogicServiceServer).Superseded(ctx, req.(*SupersededRequest))
+		return srv.(LogicServiceServer).Standings(ctx, req.(*StandingsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -778,8 +778,8 @@ var LogicService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LogicService_Authorize_Handler,
 		},
 		{
-			MethodName: "Superseded",
-			Handler:    _LogicService_Superseded_Handler,
+			MethodName: "Standings",
+			Handler:    _LogicService_Standings_Handler,
 		},
 		{
 			MethodName: "Epoch",

@@ -86,6 +86,7 @@ const (
 	BreakRoleKept         Break = "role-kept"            // a role that is not named becomes member
 	BreakHelloOrder       Break = "hello-order"          // a hello that was held up outdoes a later one
 	BreakSession          Break = "session"              // sessions stay as they are
+	BreakStandingUser     Break = "standing-user"        // a standing does not tell that the user is barred
 	BreakHelloUser        Break = "hello-user"           // a hello does not make its user known
 	BreakVisitRaises      Break = "visit-raises"         // a visit with another install raises the install epoch
 	BreakDisabled         Break = "disabled"             // a field that is not named is reset
@@ -112,7 +113,7 @@ func Breaks() []Break {
 		BreakFloor, BreakLaggingOrder, BreakUnread, BreakConvLast, BreakReport, BreakWrittenSince,
 		BreakRetainBound, BreakRetainDedup, BreakDedupRecalled, BreakDedupEvents, BreakTimePrecision,
 		BreakTextFold, BreakReopen, BreakClose,
-		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakHelloOrder, BreakSession, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits, BreakHalt,
+		BreakSentBeforeCommit, BreakSharedCommit, BreakSeqTwice, BreakGivenUp, BreakReadAnywhere, BreakNotFound, BreakConflict, BreakDirect, BreakJoinTwice, BreakRoleKept, BreakHelloOrder, BreakSession, BreakStandingUser, BreakHelloUser, BreakVisitRaises, BreakDisabled, BreakRevoked, BreakEpochRaise, BreakConvsPage, BreakIncarnation, BreakSettings, BreakCloseWaits, BreakHalt,
 	}
 }
 

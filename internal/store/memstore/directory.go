@@ -111,13 +111,16 @@ func (s *Store) Visit(ctx context.Context, user impart.UserID, dev impart.Device
 	return out, err
 }
 
-// Sessions implements [store.Directory].
-func (s *Store) Sessions(ctx context.Context, of []impart.Session) ([]int64, error) {
-	out := make([]int64, len(of))
+// Standings implements [store.Directory].
+func (s *Store) Standings(ctx context.Context, of []impart.Session) ([]store.Standing, error) {
+	out := make([]store.Standing, len(of))
 	err := s.read(ctx, func(st *state) {
 		for i, session := range of {
 			if d := st.devices[deviceKey{session.User, session.Device}]; d != nil {
-				out[i] = d.session
+				out[i].Session = d.session
+			}
+			if u := st.users[session.User]; u != nil && !s.breaks[BreakStandingUser] {
+				out[i].Disabled, out[i].Revoked = u.Disabled, u.Revoked
 			}
 		}
 	})

@@ -142,6 +142,7 @@ func everything(w *world) {
 	w.must(second(w.Delivery(ctx, "c", 3)))
 	w.must(second(w.Devices(ctx, "d", "")))
 	w.must(second(w.Devices(ctx, "d", "ana")))
+	w.must(second(w.Standings(ctx, []impart.Session{{User: "ana", Device: "d"}, {User: "nobody", Device: "d"}})))
 	w.must(second(w.User(ctx, "ana")))
 	w.must(second(w.Conversation(ctx, "c")))
 	w.must(second(w.Audience(ctx, "c")))

@@ -4,30 +4,32 @@ import (
 	"context"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/store"
 )
 
-// selectSession is a device's highest session.
-const selectSession = "SELECT session FROM devices WHERE user_id = ? AND device_id = ?"
+// selectStanding is a user with the highest session of one of their devices.
+const selectStanding = "SELECT u.disabled, u.revoked, coalesce(d.session, 0) FROM users u " +
+	"LEFT JOIN devices d ON d.user_id = u.user_id AND d.device_id = ? WHERE u.user_id = ?"
 
-// Sessions implements [store.Directory].
-func (s *Store) Sessions(ctx context.Context, of []impart.Session) ([]int64, error) {
-	out := make([]int64, len(of))
+// Standings implements [store.Directory].
+func (s *Store) Standings(ctx context.Context, of []impart.Session) ([]store.Standing, error) {
+	out := make([]store.Standing, len(of))
 	if len(of) == 0 {
 		return out, nil
 	}
 	err := s.read(ctx, func(c session) error {
 		asks := make([]ask, len(of))
 		for i := range of {
-			asks[i] = ask{selectSession, []any{of[i].User, of[i].Device}}
+			asks[i] = ask{selectStanding, []any{of[i].Device, of[i].User}}
 		}
 		if err := c.prefetch(asks); err != nil {
 			return err
 		}
 		for i := range of {
-			err := c.query(selectSession, func(r row) error {
-				out[i] = r.num(0)
+			err := c.query(selectStanding, func(r row) error {
+				out[i] = store.Standing{Disabled: r.num(0) != 0, Revoked: impart.Millis(r.num(1)), Session: r.num(2)}
 				return nil
-			}, of[i].User, of[i].Device)
+			}, of[i].Device, of[i].User)
 			if err != nil {
 				return err
 			}
