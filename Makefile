@@ -33,8 +33,8 @@ ROLES  := $(NODES) IMPART_SHAPE=roles
 # They drive a binary that is built while they run, of which go test's cache knows
 # nothing: it may never answer for them.
 ONCE   := $(GO) test -count=1
-# Stories that bring a database of their own.
-SHARED := ^Test(Nodes|OneNode|WhatAnOperator|Proxy|Roles)
+# Stories that are the same whatever the shared servers stand on: those that bring a PostgreSQL of their own.
+OWN    := Nodes|OneNode|WhatAnOperator|Proxy|Case07|Case08_DiesBetweenCommitAndFanOutElsewhere|Case22|Case23|Case43_TheDatabase|Case45_TheDatabaseIs
 FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy|Roles)
 
 help: ## list the targets
@@ -117,15 +117,16 @@ test-nodes: ## every story of the black box on PostgreSQL, those of the shared s
 	@scripts/find-pgbouncer.sh >/dev/null
 	$(NODES) $(ONCE) -timeout 14m $(TESTFLAGS) ./test/blackbox
 
-test-roles: ## the same with gateways and logic nodes apart: PostgreSQL, with Redis, MariaDB with Redis; and the stories of the SDK
+test-roles: ## the same with gateways and logic nodes apart: PostgreSQL, with Redis, MariaDB with Redis, Galera with a Redis Cluster; and the stories of the SDK
 	@scripts/find-postgres.sh >/dev/null
 	@scripts/find-pgbouncer.sh >/dev/null
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	IMPART_SHAPE=roles $(ONCE) $(TESTFLAGS) ./internal/gateway ./internal/api ./client
 	$(ROLES) $(ONCE) -timeout 14m $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '$(SHARED)' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) IMPART_STORE=galera IMPART_REDIS=cluster $(ONCE) -timeout 25m -parallel 2 -skip '^Test($(OWN))' $(TESTFLAGS) ./test/blackbox
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \

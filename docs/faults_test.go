@@ -46,7 +46,7 @@ func TestChecksFindFaults(t *testing.T) {
 		"an invariant unexplained":   {evidenceFaults(page{text: "| id | what always holds | how it is kept |\n| --- | --- | --- |\n| D1 | x | `a.go` |\n"}), "does not say how D2 is kept"},
 		"an invariant unchecked":     {evidenceFaults(page{text: "| id | what is shown | command |\n| --- | --- | --- |\n| D1 | x | `go test ./a` |\n"}), "no command that checks D2"},
 		"a case untold":              {caseFaults(page{text: "| case | what went wrong elsewhere | command |\n| --- | --- | --- |\n| 1 | x | `go test ./a` |\n"}), "does not tell case 2"},
-		"a case that waits, told":    {caseFaults(page{text: "| case | what went wrong elsewhere | command |\n| --- | --- | --- |\n| 1 | x | `go test ./a` |\n\nOne waits: 1 (x).\n"}), "waits, and has a command"},
+		"a case untold apart":        {caseFaults(page{text: "| case | what went wrong elsewhere | command |\n| --- | --- | --- |\n| 5 | killed (one node) | `go test ./a` |\n"}), "does not tell case 5 with the roles apart"},
 		"evidence without command":   {evidenceFaults(page{text: "| id | what is shown | command |\n| --- | --- | --- |\n| D1 | x | trust us |\n"}), "should have one command"},
 		"an example with a mistake":  {examples("→ {\"t\":\"send\",\"conv\":\"c\"}"), "cmid is missing"},
 		"an example out of order":    {examples("← {\"t\":\"pong\",\"x\":1,\"rid\":\"1\"}"), "the server writes"},

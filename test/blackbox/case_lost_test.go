@@ -86,11 +86,11 @@ func TestCase04_TwoDevicesInterleaved(t *testing.T) {
 	}
 }
 
-// kills is how many crashes case 5 makes; IMPART_KILLS asks for more.
-func kills(t *testing.T) int {
+// kills is how many crashes case 5 makes: so many, or as many as IMPART_KILLS asks for.
+func kills(t *testing.T, usual int) int {
 	n, err := strconv.Atoi(os.Getenv("IMPART_KILLS"))
 	if err != nil {
-		return 15
+		return usual
 	}
 	t.Logf("%d kills as IMPART_KILLS says", n)
 	return n
@@ -105,7 +105,7 @@ func TestCase05_KilledAgainAndAgain(t *testing.T) {
 	ben.Start()
 	posted := 0
 	points := rand.New(rand.NewPCG(5, 5))
-	for range kills(t) {
+	for range kills(t, 15) {
 		for range 40 {
 			ana.Post(ab, fmt.Sprint("m", posted))
 			posted++

@@ -197,7 +197,14 @@ func TestCase18_OneEventByManyRoads(t *testing.T) {
 
 // Receive, ack, reconnect, ten times: nothing comes again once its ack was answered.
 func TestCase19_NothingAgainAfterTheAck(t *testing.T) {
-	w := onOwn(t, "IM_RETRY_MS=100,100,100,100", "IM_SWEEP_MS=300")
+	nothingAgain(t, onOwn(t, often...))
+}
+
+// often is for stories in which something must not come again.
+var often = []string{"IM_RETRY_MS=100,100,100,100", "IM_SWEEP_MS=300"}
+
+// nothingAgain reconnects, at whichever server is next.
+func nothingAgain(t *testing.T, w *world) {
 	ab := w.conv("ab", "ana", "ben")
 	ana := w.online("ana", "phone")
 	for i := range 10 {

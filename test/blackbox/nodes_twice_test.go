@@ -89,11 +89,14 @@ func TestCase12_OneCmidOnTwoNodes(t *testing.T) {
 
 // Fifty identical sends at once over three nodes: one row, and every loser gets the winner's answer.
 func TestCase14_FiftyAtOnceOverThreeNodes(t *testing.T) {
-	w := onNodes(t, 3)
+	fiftyAtOnce(t, onNodes(t, 3))
+}
+
+func fiftyAtOnce(t *testing.T, w *world) {
 	ab := w.conv("ab", "ana", "ben")
 	clients := make([]*client, 50)
 	for i := range clients {
-		clients[i] = w.onlineAt(i%3, "ana", fmt.Sprint("d", i))
+		clients[i] = w.onlineAt(i%len(w.nodes), "ana", fmt.Sprint("d", i))
 	}
 	const rounds = 10
 	for round := range rounds {

@@ -16,14 +16,21 @@ import (
 // onRoles gives a world of two logic nodes and two gateways on one database; connections go to each gateway in turn.
 func onRoles(t *testing.T, env ...string) (w *world, logic []*impart.Server) {
 	t.Helper()
-	d := impart.FreshDatabase(t)
+	d := impart.Deploy(t)
 	t.Parallel()
-	for range 2 {
-		logic = append(logic, impart.StartWith(t, impart.Config{Args: []string{"logic"}, Store: d.DSN(d.Name), Env: env}))
+	return startRoles(t, d, 2, 2, env...)
+}
+
+// startRoles starts gateways and logic nodes. Each gateway knows every logic node.
+func startRoles(t *testing.T, d *impart.Deployment, gateways, nodes int, env ...string) (w *world, logic []*impart.Server) {
+	t.Helper()
+	env = append(d.Env(), env...)
+	for range nodes {
+		logic = append(logic, impart.StartWith(t, impart.Config{Args: []string{"logic"}, Store: d.Store, Env: env}))
 	}
 	w = &world{t: t, ns: fmt.Sprintf(".%d", worlds.Add(1))}
-	for range 2 {
-		w.nodes = append(w.nodes, impart.StartWith(t, impart.Config{Args: []string{"gateway"}, Store: d.DSN(d.Name), Logic: logic, Env: env}))
+	for range gateways {
+		w.nodes = append(w.nodes, impart.StartWith(t, impart.Config{Args: []string{"gateway"}, Store: d.Store, Logic: logic, Env: env}))
 	}
 	w.srv = w.nodes[0]
 	return w, logic

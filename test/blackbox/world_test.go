@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,15 +69,22 @@ func newWorld(t testing.TB, srv *impart.Server) *world {
 func onNodes(t *testing.T, n int, env ...string) *world {
 	t.Helper()
 	t.Parallel()
-	return newWorldOn(t, impart.FreshDatabase(t), n, env...)
+	d := impart.Deploy(t)
+	return startNodes(t, n, slices.Concat([]string{"IM_STORE=" + d.Store}, d.Env(), env))
 }
 
-// newWorldOn starts n servers on a database. Connections that name none of them go to each in turn.
+// newWorldOn starts n servers on a database.
 func newWorldOn(t *testing.T, d impart.Database, n int, env ...string) *world {
+	t.Helper()
+	return startNodes(t, n, append([]string{d.Store()}, env...))
+}
+
+// startNodes starts n servers. Connections that name none of them go to each in turn.
+func startNodes(t *testing.T, n int, env []string) *world {
 	t.Helper()
 	w := &world{t: t, ns: fmt.Sprintf(".%d", worlds.Add(1))}
 	for range n {
-		w.nodes = append(w.nodes, impart.Start(t, append([]string{d.Store()}, env...)...))
+		w.nodes = append(w.nodes, impart.Start(t, env...))
 	}
 	w.srv = w.nodes[0]
 	return w

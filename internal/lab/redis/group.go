@@ -163,6 +163,20 @@ func (c *Cluster) AwaitWhole(ctx context.Context) error {
 	})
 }
 
+// Wipe removes all that the cluster holds.
+func (c *Cluster) Wipe(ctx context.Context) error {
+	for _, node := range c.Nodes {
+		role, err := node.Do(ctx, "INFO", "replication")
+		if err == nil && strings.Contains(role, "role:master") {
+			err = node.Wipe(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ID is what the cluster calls a node.
 func (c *Cluster) ID(ctx context.Context, node int) (string, error) {
 	return c.Nodes[node].Do(ctx, "CLUSTER", "MYID")

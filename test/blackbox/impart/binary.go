@@ -29,7 +29,7 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "blackbox:", err)
 		return 1
 	}
-	defer os.RemoveAll(binary.dir)
+	defer func() { os.RemoveAll(binary.dir) }()
 	code := mysql.Tests(postgres.Tests(ending{m})).Run()
 	if err := shared.stopped; err != nil {
 		fmt.Fprintln(os.Stderr, "blackbox: shared server:", err)
@@ -47,7 +47,7 @@ type ending struct{ m *testing.M }
 
 func (e ending) Run() int {
 	code := e.m.Run()
-	shared.stopped = stopShared()
+	shared.stopped = errors.Join(stopShared(), closeGalera(), clusters.close())
 	return code
 }
 
@@ -87,6 +87,31 @@ func locate() error {
 	}
 	binary.path = filepath.Join(binary.dir, "impart")
 	return Build(binary.path)
+}
+
+var faulty struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// FaultBinary is the binary with fault points, for Config.Binary; it is built for the first who asks.
+func FaultBinary(t testing.TB) string {
+	t.Helper()
+	needBinary(t)
+	faulty.once.Do(func() {
+		if binary.dir == "" {
+			if binary.dir, faulty.err = os.MkdirTemp("", "impart-blackbox-"); faulty.err != nil {
+				return
+			}
+		}
+		faulty.path = filepath.Join(binary.dir, "impart-fault")
+		faulty.err = Build(faulty.path, "fault")
+	})
+	if faulty.err != nil {
+		t.Fatal(faulty.err)
+	}
+	return faulty.path
 }
 
 // Build builds the binary as path, with build tags.

@@ -88,14 +88,8 @@ func (d Database) HoldWrites(t testing.TB) (release func()) {
 	return release
 }
 
-// onPostgres and onMySQL are set to run the stories of one server on a database instead of SQLite, withRedis beside a
-// Redis, and nodes is how many servers the shared one then consists of.
-var (
-	onPostgres = os.Getenv("IMPART_STORE") == "postgres"
-	onMySQL    = os.Getenv("IMPART_STORE") == "mysql"
-	withRedis  = os.Getenv("IMPART_REDIS") != ""
-	nodes      = max(1, atoi(os.Getenv("IMPART_NODES")))
-)
+// nodes is how many servers the shared one consists of, where it has a database.
+var nodes = max(1, atoi(os.Getenv("IMPART_NODES")))
 
 func atoi(s string) int {
 	n, _ := strconv.Atoi(s) // 0 for what is none
@@ -104,20 +98,20 @@ func atoi(s string) int {
 
 // launchShared starts the shared server, and what it needs.
 func launchShared(dir string) (*Server, error) {
-	if !onPostgres && !onMySQL {
+	if !onDatabase() {
 		return Launch(Config{Dir: dir})
 	}
-	fresh, err := freshStore(context.Background())
+	d, err := unnamed(context.Background())
 	if err != nil {
 		return nil, err
 	}
-	shared.drop = fresh.drop
+	shared.drop = d.close
 	var logic []*Server
 	for i := range nodes {
 		if !rolesApart {
 			break
 		}
-		node, err := launchLogic(Config{Dir: fmt.Sprintf("%s/rules%d", dir, i), Store: fresh.address, Env: fresh.env})
+		node, err := launchLogic(Config{Dir: fmt.Sprintf("%s/rules%d", dir, i), Store: d.Store, Env: d.Env()})
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +123,7 @@ func launchShared(dir string) (*Server, error) {
 		if err := os.Mkdir(sub, 0o755); err != nil {
 			return nil, err
 		}
-		s, err := Launch(Config{Dir: sub, Store: fresh.address, Env: fresh.env, Logic: logic})
+		s, err := Launch(Config{Dir: sub, Store: d.Store, Env: d.Env(), Logic: logic})
 		if err != nil {
 			return nil, err
 		}

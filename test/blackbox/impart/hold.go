@@ -17,8 +17,8 @@ const walWriteLock = 120
 // called the server can read and cannot commit. release may be called again.
 func (s *Server) HoldWrites(t testing.TB) (release func()) {
 	t.Helper()
-	if s.cfg.fresh != nil {
-		return s.cfg.fresh.hold(t)
+	if s.cfg.on != nil {
+		return s.cfg.on.hold(t)
 	}
 	f, err := os.OpenFile(filepath.Join(s.cfg.Dir, "impart.db-shm"), os.O_RDWR, 0)
 	if err != nil {

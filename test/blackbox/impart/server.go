@@ -33,7 +33,7 @@ type Config struct {
 	Args []string
 	// Store is the address of the store; "" is SQLite in Dir.
 	Store string
-	fresh *freshDeployment // that Store is of
+	on    *Deployment // that Store is of
 	// NoStore leaves IM_STORE unset, so that the default path under Dir is used.
 	NoStore bool
 	// Binary is the binary to start, from Build; "" is the one that Main built.
@@ -71,17 +71,17 @@ func StartWith(t testing.TB, cfg Config) *Server {
 	if cfg.Dir == "" {
 		cfg.Dir = t.TempDir()
 	}
-	if (onPostgres || onMySQL) && cfg.Store == "" && cfg.setting("IM_STORE") == "" && !cfg.NoStore {
-		fresh, err := freshStore(context.Background())
+	if onDatabase() && cfg.Store == "" && cfg.setting("IM_STORE") == "" && !cfg.NoStore {
+		d, err := unnamed(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			if err := fresh.drop(); err != nil {
+			if err := d.close(); err != nil {
 				t.Error(err)
 			}
 		})
-		cfg.Store, cfg.fresh, cfg.Env = fresh.address, fresh, append(slices.Clone(cfg.Env), fresh.env...)
+		cfg.Store, cfg.on, cfg.Env = d.Store, d, append(slices.Clone(cfg.Env), d.Env()...)
 	}
 	s, err := Launch(cfg)
 	if err != nil {
@@ -264,6 +264,18 @@ func (s *Server) Kill() {
 	_ = cmd.Process.Kill()
 	<-out.done
 	_ = cmd.Wait() // "signal: killed" is what was asked for
+}
+
+// Ended reports whether the process that was started last is gone, whoever ended it.
+func (s *Server) Ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.out.done:
+		return true
+	default:
+		return s.cmd == nil
+	}
 }
 
 // Terminate sends SIGTERM and waits; it gives the exit code and how long the drain took. A process that is still there
