@@ -59,8 +59,8 @@ func TestCase38_StuckReaderAtAGateway(t *testing.T) {
 	for i, p := range []*impart.Server{w.nodes[1], logic[0]} {
 		grown := p.PeakRSS(t) - base[i]
 		t.Logf("the %s grew by %d MiB", []string{"gateway", "logic node"}[i], grown>>20)
-		if grown > int64(n*len(body)) {
-			t.Errorf("that is as much as was sent")
+		if grown > 32<<20+int64(n*len(body)/4) {
+			t.Errorf("that is too much of the %d MiB that were sent", n*len(body)>>20)
 		}
 	}
 	if dropped, _ := w.nodes[1].Metric(t, "im_push_dropped_total", ""); dropped == 0 {
