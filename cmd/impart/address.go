@@ -34,7 +34,7 @@ const addressKind = "address"
 
 // secretParameters are the parameters of a database's address that nobody else
 // should see.
-var secretParameters = []string{"password", "sslpassword"}
+var secretParameters = []string{"password", "sslpassword", "sentinel_password"}
 
 // hiddenSecret stands where a password was.
 const hiddenSecret = "xxxxx"

@@ -16,16 +16,17 @@ import (
 
 func TestNoPasswordIsShown(t *testing.T) {
 	for address, want := range map[string]string{
-		"sqlite:impart-data/impart.db":                       "sqlite:impart-data/impart.db",
-		"postgres://im@db/im":                                "postgres://im@db/im",
-		"postgres://im:hunter2@db:5432/im":                   "postgres://im:xxxxx@db:5432/im",
-		"postgres://im:hunter2@a:1,b:2/im":                   "postgres://im:xxxxx@a:1,b:2/im",
-		"postgres://im@db/im?password=hunter2&sslmode=allow": "postgres://im@db/im?password=xxxxx&sslmode=allow",
-		"postgres://im:hun#hunter2@db/im":                    "postgres://(hidden, as it is no address)",
-		"mysql://im:hunter2@db/im":                           "mysql://im:xxxxx@db/im",
-		"postgres://im:%zzhunter2@db/im":                     "postgres://(hidden, as it is no address)",
-		"host=db password=hunter2":                           "(hidden, as it is no address)",
-		"postgres:hunter2":                                   "(hidden, as it is no address)",
+		"sqlite:impart-data/impart.db":                                           "sqlite:impart-data/impart.db",
+		"postgres://im@db/im":                                                    "postgres://im@db/im",
+		"postgres://im:hunter2@db:5432/im":                                       "postgres://im:xxxxx@db:5432/im",
+		"postgres://im:hunter2@a:1,b:2/im":                                       "postgres://im:xxxxx@a:1,b:2/im",
+		"postgres://im@db/im?password=hunter2&sslmode=allow":                     "postgres://im@db/im?password=xxxxx&sslmode=allow",
+		"postgres://im:hun#hunter2@db/im":                                        "postgres://(hidden, as it is no address)",
+		"rediss://:hunter2@r:1?addr=s:1&master_set=im&sentinel_password=hunter2": "rediss://:xxxxx@r:1?addr=s%3A1&master_set=im&sentinel_password=xxxxx",
+		"mysql://im:hunter2@db/im":                                               "mysql://im:xxxxx@db/im",
+		"postgres://im:%zzhunter2@db/im":                                         "postgres://(hidden, as it is no address)",
+		"host=db password=hunter2":                                               "(hidden, as it is no address)",
+		"postgres:hunter2":                                                       "(hidden, as it is no address)",
 	} {
 		if got := shownStore(address); got != want || strings.Contains(got, "hunter2") {
 			t.Errorf("%s is shown as %s, want %s", address, got, want)

@@ -2,99 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"log/slog"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/authority"
 	"github.com/impart-im/impart/internal/rpc"
 )
-
-// authority issues certificates of the hop.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	file string // its certificate
-}
-
-var serial = int64(0)
-
-func newAuthority(t *testing.T, name string) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.key = newKey(t)
-	serial++
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.file = a.write("ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	a.t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
-}
-
-// issue makes a certificate for a host that ends in so long, and gives its files.
-func (a *authority) issue(name, host string, ends time.Duration) (cert, key string) {
-	a.t.Helper()
-	secret := newKey(a.t)
-	serial++
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(ends),
-	}
-	if ip := net.ParseIP(host); ip != nil {
-		template.IPAddresses = []net.IP{ip}
-	} else {
-		template.DNSNames = []string{host}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, secret.Public(), a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	raw, err := x509.MarshalECPrivateKey(secret)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "EC PRIVATE KEY", raw)
-}
 
 // noRules are asked nothing.
 type noRules struct {
@@ -158,10 +75,10 @@ func meetIn(t *testing.T, node, gateway config, tells *slog.Logger) string {
 // TestTheRolesKnowEachOtherByCertificate: who has none, an expired one, or one of
 // another authority, gets nowhere, on either side.
 func TestTheRolesKnowEachOtherByCertificate(t *testing.T) {
-	ours, others := newAuthority(t, "ours"), newAuthority(t, "others")
-	with := func(a *authority, name, host string, ends time.Duration, trusts *authority) config {
-		cert, key := a.issue(name, host, ends)
-		return config{LogicCert: cert, LogicKey: key, LogicCA: trusts.file}
+	ours, others := authority.New(t, "ours"), authority.New(t, "others")
+	with := func(a *authority.Authority, name, host string, ends time.Duration, trusts *authority.Authority) config {
+		cert, key := a.Issue(name, host, ends)
+		return config{LogicCert: cert, LogicKey: key, LogicCA: trusts.File}
 	}
 	const host = "127.0.0.1"
 	node, gateway := with(ours, "node", host, time.Hour, ours), with(ours, "gateway", "gw", time.Hour, ours)
@@ -264,18 +181,18 @@ func TestSettingsOfTheOtherRoleAreTold(t *testing.T) {
 
 // TestTheDoctorLooksAtTheHop from both roles, with what a deployment gets wrong.
 func TestTheDoctorLooksAtTheHop(t *testing.T) {
-	ours := newAuthority(t, "ours")
-	old, oldKey := ours.issue("old", "gw", -time.Minute)
-	soon, soonKey := ours.issue("soon", "gw", 24*time.Hour)
+	ours := authority.New(t, "ours")
+	old, oldKey := ours.Issue("old", "gw", -time.Minute)
+	soon, soonKey := ours.Issue("soon", "gw", 24*time.Hour)
 	for name, story := range map[string]struct {
 		c    config
 		want verdict
 		says string
 	}{
 		"none":       {config{}, good, "plain text"},
-		"expired":    {config{LogicCert: old, LogicKey: oldKey, LogicCA: ours.file}, fail, "has expired"},
-		"soon":       {config{LogicCert: soon, LogicKey: soonKey, LogicCA: ours.file}, warn, "renew it"},
-		"not theirs": {config{LogicCert: old, LogicKey: soonKey, LogicCA: ours.file}, fail, "would not start"},
+		"expired":    {config{LogicCert: old, LogicKey: oldKey, LogicCA: ours.File}, fail, "has expired"},
+		"soon":       {config{LogicCert: soon, LogicKey: soonKey, LogicCA: ours.File}, warn, "renew it"},
+		"not theirs": {config{LogicCert: old, LogicKey: soonKey, LogicCA: ours.File}, fail, "would not start"},
 		"no CA":      {config{LogicCert: soon, LogicKey: soonKey, LogicCA: soonKey}, fail, "holds no certificate"},
 	} {
 		f := certificateFindings(&story.c, time.Now())[0]

@@ -33,7 +33,7 @@ func (c *config) validateRedis(add func(string, ...any)) {
 		return
 	}
 	if _, err := redis.ParseURL(c.Redis); err != nil {
-		add("IM_REDIS (--redis): the address cannot be read; %w", err)
+		add("IM_REDIS (--redis): %w", err)
 	}
 }
 
@@ -128,7 +128,7 @@ func redisFindings(ctx context.Context, c *config) []finding {
 	var refusal redis.RefusedError
 	switch {
 	case errors.As(err, &refusal):
-		f.Verdict, f.Found, f.Advice = fail, flat(err), "a server would not start: give a user and a password that it knows"
+		f.Verdict, f.Found, f.Advice = fail, flat(err), "a server would not start: "+refusal.Advice()
 	case err != nil:
 		f.Verdict, f.Found, f.Advice = warn, flat(err), "a server would start, and go on without it: lost pushes are then repaired by the sweep"
 	case found.Old:

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/impart-im/impart/internal/lab/authority"
 	"github.com/impart-im/impart/internal/lab/redis"
 )
 
@@ -98,7 +100,30 @@ func TestARedisThatRefusesIsExplained(t *testing.T) {
 			t.Errorf("%s: shows the password: %s", address, out)
 		}
 	}
-	code, out := impartCommand(t, []string{"IM_REDIS=redis://" + server.Addr()}, "doctor")
+	ours, others := authority.New(t, "ours"), authority.New(t, "others")
+	cert, key := ours.Issue("redis", "127.0.0.1", time.Hour)
+	secure, err := redis.Start(t.Context(), redis.Options{Password: redisPassword, TLS: redis.TLS{CA: ours.File, Cert: cert, Key: key}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = secure.Close() })
+	shown := "&tls_cert=" + cert + "&tls_key=" + key
+	wrong := "IM_REDIS=" + secure.TLSURL("tls_ca="+others.File+shown)
+	for _, command := range [][]string{{"serve", "--listen", "127.0.0.1:0"}, {"doctor"}} {
+		code, out := impartCommand(t, []string{wrong}, command...)
+		if code != 1 || strings.Contains(out, redisPassword) {
+			t.Errorf("%s with another authority ends with %d and says %s", command[0], code, out)
+		}
+		contains(t, command[0], out, "redis at 127.0.0.1:", "do not trust each other", "certificate signed by unknown authority")
+	}
+	if _, out := impartCommand(t, []string{wrong}, "doctor"); !strings.Contains(out, "a server would not start: tls_ca in the address should name") {
+		t.Errorf("the doctor advises %s", out)
+	}
+	code, out := impartCommand(t, []string{"IM_REDIS=" + secure.TLSURL("tls_ca="+ours.File+shown)}, "doctor")
+	if code != 0 || !strings.Contains(out, "one server at 127.0.0.1:") {
+		t.Errorf("the doctor of a Redis with TLS ends with %d and says %s", code, out)
+	}
+	code, out = impartCommand(t, []string{"IM_REDIS=redis://" + server.Addr()}, "doctor")
 	if code != 1 || !strings.Contains(out, "a server would not start") {
 		t.Errorf("the doctor ends with %d and says %s", code, out)
 	}

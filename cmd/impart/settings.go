@@ -69,7 +69,7 @@ func keeping(c *config) []setting {
 	return []setting{
 		{"IM_STORE", "sqlite:impart-data/impart.db", storeReader(&c.Store), "where messages are kept: sqlite:PATH for one process, or postgres:// or mysql://ROLE:PASSWORD@HOST:PORT/DATABASE for any number of them", false},
 		{"IM_LISTEN_STORE", "", storeReader(&c.ListenStore), "the PostgreSQL database's own address, for LISTEN, where IM_STORE leads through a pooler", false},
-		{"IM_REDIS", "", redisReader(&c.Redis), "Redis that speeds things up, and that nothing depends on: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, with ?addr=HOST:PORT for more servers of a Cluster, or for Sentinels with &master_set=NAME", false},
+		{"IM_REDIS", "", redisReader(&c.Redis), "Redis that speeds things up, and that nothing depends on: redis://USER:PASSWORD@HOST:PORT/DB, rediss:// for TLS, with ?addr=HOST:PORT for more servers of a Cluster, or for Sentinels with &master_set=NAME; more parameters: sentinel_user, sentinel_password, tls_ca, tls_cert, tls_key, tls_name", false},
 		{"IM_BUS", "auto", choice(&c.Bus, "auto", "local", "postgres", "redis"), "what carries wake-ups between the processes of one store: redis, postgres (LISTEN and NOTIFY), local (there is one process), or auto: redis with IM_REDIS, else as IM_STORE has it; the same for all", false},
 		{"IM_REPLICATION", "none", choice(&c.Replication, "none", "sync"), "sync vouches that the database answers a commit only once a synchronous standby has it, so that a failover loses nothing", false},
 		{"IM_RETENTION", "0", duration(&c.Retention, 0, 100*365*day), "age after which events are removed, such as 30d; 0 keeps them for ever", false},

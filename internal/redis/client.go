@@ -27,6 +27,7 @@ const patience = 250 * time.Millisecond
 // Of the client's own upkeep.
 const (
 	dialWithin    = time.Second
+	shapeEvery    = 5 * time.Second // Sentinels are asked for their master, should their own word be missed
 	pingEvery     = time.Second     // also of idle connections, to find those that are half open
 	silentFor     = 4 * time.Second // a connection that owes an answer for so long is given up
 	reconnectMost = time.Second     // the pause between two attempts at the first connection
@@ -61,8 +62,8 @@ type Client struct {
 
 // Open connects to Redis. One that cannot be reached is no error, as the service
 // goes on without it: it is tried again in the background. One that refuses the user
-// or the password is ([RefusedError]), and so is an address that cannot be read. No error and no log
-// line has the password.
+// or the password, or whose certificate is not trusted, is ([RefusedError]), and so is
+// an address that cannot be read. No error and no log line has the password.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	opts, err := options(cfg.URL)
 	if err != nil {
@@ -73,8 +74,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	conn, err := c.dial(ctx)
-	if refused(err) {
-		return nil, RefusedError{Hosts(cfg.URL), err}
+	if refusal := refusalOf(err, cfg.URL); refusal != nil {
+		return nil, refusal
 	}
 	work, stop := context.WithCancel(context.Background())
 	c.stop = stop
@@ -117,6 +118,7 @@ func options(address string) (rueidis.ClientOption, error) {
 	opts.WriteBufferEachConn = 32 << 10
 	opts.Dialer.Timeout, opts.Dialer.KeepAlive, opts.ConnWriteTimeout = dialWithin, pingEvery, silentFor
 	opts.ClientName = "impart"
+	opts.Sentinel.Dialer, opts.Sentinel.ClientName, opts.Sentinel.TopologyRefreshInterval = opts.Dialer, opts.ClientName, shapeEvery
 	return opts, nil
 }
 

@@ -223,7 +223,7 @@ func TestAFailoverBySentinelsIsFollowed(t *testing.T) {
 		t.Skip("-short: needs Redis")
 	}
 	t.Parallel()
-	s, err := lab.StartSentinel(t.Context())
+	s, err := lab.StartSentinel(t.Context(), lab.Passwords{Servers: "open-sesame", Sentinels: "who-goes-there"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,15 +8,37 @@ import (
 	"time"
 )
 
-// RefusedError says that Redis answers, and will not have this user.
+// RefusedError says that Redis answers, and will not have this user, or that one side
+// does not trust the other's certificate.
 type RefusedError struct {
 	Hosts string
+	TLS   bool // it is about certificates
 	Err   error
+}
+
+// refusalOf is what an attempt to connect says if trying again is of no use, else nil.
+func refusalOf(err error, address string) error {
+	if about := distrusted(err); about || refused(err) {
+		return RefusedError{Hosts(address), about, err}
+	}
+	return nil
 }
 
 // Error has no password.
 func (e RefusedError) Error() string {
+	if e.TLS {
+		return fmt.Sprintf("redis at %s and this process do not trust each other: %v", e.Hosts, e.Err)
+	}
 	return fmt.Sprintf("redis at %s refuses the user or the password: %v", e.Hosts, e.Err)
+}
+
+// Advice is what mends it, as part of a sentence.
+func (e RefusedError) Advice() string {
+	if e.TLS {
+		return "tls_ca in the address should name the authority of its certificate, tls_name the name in that certificate if it is not the host, " +
+			"tls_cert and tls_key a certificate that it takes"
+	}
+	return "give a user and a password that it knows; those of Sentinels are sentinel_user and sentinel_password"
 }
 
 // Unwrap is what Redis said.
@@ -44,8 +66,8 @@ func Inspect(ctx context.Context, address string) (found Found, err error) {
 	found.TLS = opts.TLSConfig != nil
 	c := &Client{opts: opts}
 	conn, err := c.dial(ctx)
-	if refused(err) {
-		return found, RefusedError{Hosts(address), err}
+	if refusal := refusalOf(err, address); refusal != nil {
+		return found, refusal
 	}
 	if err != nil {
 		return found, fmt.Errorf("redis at %s cannot be reached: %w", Hosts(address), err)

@@ -29,8 +29,8 @@ func (g group) Close() error {
 	return errors.Join(errs...)
 }
 
-// url names several servers in one address.
-func (g group) url(parameters ...string) string {
+// url names several servers in one address, the first of them as given.
+func (g group) url(first string, parameters ...string) string {
 	query := url.Values{}
 	for _, s := range g[1:] {
 		query.Add("addr", s.Addr())
@@ -38,7 +38,7 @@ func (g group) url(parameters ...string) string {
 	for i := 0; i < len(parameters); i += 2 {
 		query.Set(parameters[i], parameters[i+1])
 	}
-	return g[0].URL() + "?" + query.Encode()
+	return first + "?" + query.Encode()
 }
 
 // Sentinel is a master with a replica, and three Sentinels that watch over them.
@@ -46,31 +46,38 @@ type Sentinel struct {
 	Master, Replica *Server // as they were at the start
 	Watchers        []*Server
 	all             group
+	passwords       Passwords
 }
+
+// Passwords are what the servers and what the Sentinels ask for; "" is nothing.
+type Passwords struct{ Servers, Sentinels string }
 
 // sentinelSet is what the Sentinels call their master.
 const sentinelSet = "im"
 
 // StartSentinel starts a master, a replica and three Sentinels, and waits until these
 // know each other. A master that is silent for a second is replaced.
-func StartSentinel(ctx context.Context) (_ *Sentinel, err error) {
-	s := &Sentinel{}
+func StartSentinel(ctx context.Context, passwords Passwords) (_ *Sentinel, err error) {
+	s := &Sentinel{passwords: passwords}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.Master, err = s.all.start(ctx, Options{}); err != nil {
+	if s.Master, err = s.all.start(ctx, Options{Password: passwords.Servers}); err != nil {
 		return nil, err
 	}
 	follow := [][2]string{{"replicaof", fmt.Sprint("127.0.0.1 ", s.Master.Port())}}
-	if s.Replica, err = s.all.start(ctx, Options{Settings: follow}); err != nil {
+	if s.Replica, err = s.all.start(ctx, Options{Settings: follow, Password: passwords.Servers}); err != nil {
 		return nil, err
 	}
 	rules := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 1000\n"+
 		"sentinel failover-timeout %[1]s 4000\n", sentinelSet, s.Master.Port())
+	if passwords.Servers != "" {
+		rules += fmt.Sprintf("sentinel auth-pass %s %s\n", sentinelSet, passwords.Servers)
+	}
 	for range 3 {
-		w, err := s.all.start(ctx, Options{sentinel: rules})
+		w, err := s.all.start(ctx, Options{sentinel: rules, Password: passwords.Sentinels})
 		if err != nil {
 			return nil, err
 		}
@@ -88,8 +95,15 @@ func StartSentinel(ctx context.Context) (_ *Sentinel, err error) {
 	})
 }
 
-// URL is the address of the Sentinels and the name of their master.
-func (s *Sentinel) URL() string { return group(s.Watchers).url("master_set", sentinelSet) }
+// URL is the address of the Sentinels and the name of their master, with all passwords.
+func (s *Sentinel) URL() string {
+	parameters := []string{"master_set", sentinelSet}
+	if s.passwords.Sentinels != "" {
+		parameters = append(parameters, "sentinel_password", s.passwords.Sentinels)
+	}
+	first := address(s.Watchers[0].Addr(), s.passwords.Servers)
+	return group(s.Watchers).url(first, parameters...)
+}
 
 // AwaitFailover waits until the Sentinels name another master than was.
 func (s *Sentinel) AwaitFailover(ctx context.Context, was *Server) error {
@@ -183,7 +197,7 @@ func (c *Cluster) ID(ctx context.Context, node int) (string, error) {
 }
 
 // URL names every node.
-func (c *Cluster) URL() string { return c.all.url() }
+func (c *Cluster) URL() string { return c.all.url(c.Nodes[0].URL()) }
 
 // Close ends all servers.
 func (c *Cluster) Close() error { return c.all.Close() }

@@ -36,14 +36,21 @@ type Options struct {
 	Settings [][2]string
 	// Password is asked of every client; "" is none.
 	Password string
+	// TLS opens a second port for it, if it is set.
+	TLS TLS
 
 	sentinel string // the configuration of a Sentinel; "": a server
 }
+
+// TLS names the PEM files of a server's second port. Clients must show a certificate
+// of CA.
+type TLS struct{ CA, Cert, Key string }
 
 // Server is one Redis process. Its methods may be called by several goroutines.
 type Server struct {
 	dir      string
 	port     int
+	tlsPort  int // 0: none
 	password string
 	sentinel bool
 
@@ -73,7 +80,7 @@ func prepare(o Options) (*Server, error) {
 			return nil, ErrNotFound
 		}
 	}
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +98,10 @@ func prepare(o Options) (*Server, error) {
 	}
 	if o.Password != "" {
 		text += "requirepass " + o.Password + "\nmasterauth " + o.Password + "\n"
+	}
+	if o.TLS != (TLS{}) {
+		s.tlsPort = ports[2]
+		text += fmt.Sprintf("tls-port %d\ntls-ca-cert-file %s\ntls-cert-file %s\ntls-key-file %s\n", s.tlsPort, o.TLS.CA, o.TLS.Cert, o.TLS.Key)
 	}
 	for _, line := range o.Settings {
 		text += line[0] + " " + line[1] + "\n"
@@ -112,12 +123,20 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // URL is the server's address as a setting has it, with its password.
 func (s *Server) URL() string { return s.URLAt(s.Addr()) }
 
+// TLSURL is the address of the port with TLS; parameters, as "tls_ca=FILE", say how.
+func (s *Server) TLSURL(parameters string) string {
+	plain := s.URLAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort)))
+	return "rediss" + strings.TrimPrefix(plain, "redis") + "?" + parameters
+}
+
 // URLAt is URL through another address, as of a proxy in front of the server.
-func (s *Server) URLAt(addr string) string {
-	if s.password == "" {
+func (s *Server) URLAt(addr string) string { return address(addr, s.password) }
+
+func address(addr, password string) string {
+	if password == "" {
 		return "redis://" + addr
 	}
-	return "redis://:" + s.password + "@" + addr
+	return "redis://:" + password + "@" + addr
 }
 
 // Start starts a server that was killed, empty and on the same port, and waits until
