@@ -13,6 +13,7 @@ import (
 
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/fault"
+	"github.com/impart-im/impart/internal/pgdial"
 )
 
 // minBackoff is what the pauses between attempts to connect start from.
@@ -26,7 +27,8 @@ var errSilent = errors.New("a notification to itself did not come back: the conn
 func (b *Bus) connect(ctx context.Context, purpose string) (*pgx.Conn, error) {
 	db := b.db.Copy()
 	db.RuntimeParams["application_name"] = "impart-" + purpose
-	ctx, cancel := context.WithTimeout(ctx, b.patience())
+	b.hosts.Arrange(&db.Config)
+	ctx, cancel := context.WithTimeout(ctx, pgdial.Within(&db.Config)+b.patience())
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, db)
 	if err != nil {

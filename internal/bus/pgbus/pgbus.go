@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/impart-im/impart/internal/bus"
+	"github.com/impart-im/impart/internal/pgdial"
 )
 
 // Config of a bus. DSN is needed.
@@ -55,6 +56,7 @@ type Config struct {
 type Bus struct {
 	cfg     Config
 	db      *pgx.ConnConfig
+	hosts   pgdial.Hosts
 	log     *slog.Logger
 	local   *bus.Local // takes messages to this node's subscribers
 	metrics *metrics
@@ -111,6 +113,7 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	b := &Bus{cfg: cfg, db: db, log: cfg.Log, local: bus.NewLocal(), metrics: newMetrics(), out: newQueue()}
+	b.hosts.Watch(&db.Config)
 	first, err := b.listen(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the bus: %w", err), b.local.Close())

@@ -311,6 +311,38 @@ func TestAHalfOpenLinkIsFound(t *testing.T) {
 	}
 }
 
+// An old primary that is frozen stands first in the address: the bus finds the next
+// host all the same, and then goes to that one first.
+func TestAFrozenHostHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	m := newMedium(t)
+	var proxies [2]*link.Proxy
+	for i := range proxies {
+		proxy, err := link.New(uint64(i), m.server.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(proxy.Close)
+		proxies[i] = proxy
+	}
+	first, second := proxies[0], proxies[1]
+	here, there := m.node("here", "", nil), m.node("there", first.Addr()+","+second.Addr(), nil)
+	here.says(typing("c-before"))
+	there.hears(typing("c-before"))
+	first.Shape(link.Both, func(s *link.Shape) { s.BlackHole = true })
+	until(t, "finding the second host", func() bool { return there.count(missed) == 1 })
+	here.says(typing("c-second"))
+	there.hears(typing("c-second"))
+	tried := first.Counts().Links
+	second.Cut(link.Reset)
+	until(t, "coming back", func() bool { return there.count(missed) == 2 })
+	here.says(typing("c-again"))
+	there.hears(typing("c-again"))
+	if now := first.Counts().Links; now != tried {
+		t.Errorf("the frozen host was tried %d times more, though the other one answers", now-tried)
+	}
+}
+
 func TestAFloodPastTheQueueIsOneMissed(t *testing.T) {
 	t.Parallel()
 	m := newMedium(t)

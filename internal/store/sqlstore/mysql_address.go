@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/impart-im/impart/internal/pgdial"
 )
 
 // mysqlPort is the port of an address without one.
@@ -41,7 +43,7 @@ func parseMySQL(dsn string) (*myAddress, error) {
 	cfg.User = u.User.Username()
 	cfg.Passwd, _ = u.User.Password()
 	cfg.DBName = strings.Trim(u.Path, "/")
-	cfg.Timeout = connectTimeout
+	cfg.Timeout = pgdial.Timeout
 	cfg.MultiStatements = true
 	cfg.ClientFoundRows = true // an UPDATE counts what it finds, also where nothing changes
 	cfg.Logger = &mysql.NopLogger{}

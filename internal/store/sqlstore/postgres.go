@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/pgdial"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -25,8 +26,6 @@ const (
 	// its own: long for a node that is only busy, and short for those who wait meanwhile.
 	lockTimeout = 5 * time.Second
 	idleTimeout = 3 * time.Second
-	// connectTimeout bounds one attempt to connect to one host.
-	connectTimeout = 3 * time.Second
 	// minServer is the oldest release whose functions are enough.
 	minServer = 130000
 )
@@ -56,6 +55,7 @@ type pgEngine struct {
 	writers  *pgxpool.Pool
 	readers  *pgxpool.Pool
 	pooled   bool
+	hosts    pgdial.Hosts
 	bare     *pgconn.Config // of connections that are not checked
 	identity identity
 	aside    aside
@@ -102,9 +102,7 @@ func (p *pgEngine) prepare(cfg *pgx.ConnConfig) {
 			cfg.RuntimeParams[name] = value
 		}
 	}
-	if cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > connectTimeout {
-		cfg.ConnectTimeout = connectTimeout // a host that is frozen holds up the others
-	}
+	p.hosts.Watch(&cfg.Config)
 	set("application_name", "impart")
 	set("lock_timeout", millis(lockTimeout))
 	set("idle_in_transaction_session_timeout", millis(idleTimeout))
@@ -137,6 +135,10 @@ func (p *pgEngine) pool(ctx context.Context, from *pgxpool.Config, conns int32, 
 	// A connection that died while idle is found out by its first statement, which is
 	// then done again: cheaper than a ping before each.
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	cfg.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
+		p.hosts.Arrange(&cfg.Config)
+		return nil
+	}
 	cfg.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
 		link := linkOf(conn)
 		return link != nil && p.identity.current(link.adopted), nil

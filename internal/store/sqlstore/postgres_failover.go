@@ -131,6 +131,7 @@ func (p *pgEngine) apart(ctx context.Context, begin, lock string, do func(t *pgS
 // back: of several hosts the next one may be its successor.
 func (p *pgEngine) forAside() *pgconn.Config {
 	cfg := p.bare.Copy()
+	p.hosts.Arrange(cfg)
 	attrs := cfg.ValidateConnect
 	cfg.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		if attrs != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/impart-im/impart/internal/pgdial"
 	"github.com/impart-im/impart/internal/store"
 )
 
@@ -31,6 +32,7 @@ func inspectPostgres(ctx context.Context, dsn string) (found Inspection, err err
 		}
 	}
 	cfg.RuntimeParams["application_name"] = "impart-inspect"
+	new(pgdial.Hosts).Watch(&cfg.Config)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return found, err
