@@ -2,7 +2,7 @@
 #
 #   GO        the go command                   FUZZTIME  per fuzz target, for make fuzz
 #   TESTFLAGS more flags for go test, e.g. TESTFLAGS='-run Pull -v'
-#   RUNS SEED for make random and make campaign
+#   RUNS SEED for make random and make campaign    STORE    postgres or mysql, for make campaign-nodes and campaign-apart
 #   BENCH     pattern for make bench                   LABFLAGS  checks and flags for make lab
 #   MODELFLAGS  for make model, e.g. MODELFLAGS='-run send/NO_DEDUP -trail'
 
@@ -14,6 +14,7 @@ GO        ?= go
 FUZZTIME  ?= 30s
 RUNS      ?= 2000
 SEED      ?=
+STORE     ?= postgres
 BENCH     ?= .
 TESTFLAGS ?=
 LABFLAGS  ?=
@@ -30,6 +31,8 @@ INSIDE   = $$($(GO) list ./... | grep -v '/test/')
 # What makes the black box's servers share a PostgreSQL database, and its stories of faults.
 NODES  := IMPART_STORE=postgres IMPART_NODES=2
 ROLES  := $(NODES) IMPART_SHAPE=roles
+# What finds or installs the database of STORE.
+FIND_STORE = scripts/find-$(if $(filter mysql,$(STORE)),mariadb,postgres).sh
 # They drive a binary that is built while they run, of which go test's cache knows
 # nothing: it may never answer for them.
 ONCE   := $(GO) test -count=1
@@ -141,20 +144,20 @@ campaign: ## drawn schedules: RUNS in virtual time and RUNS/50 with real process
 	bin/impart-fault lab campaign --simulate --runs $(RUNS) --seed $(or $(SEED),1)
 	bin/impart-fault lab campaign --runs $$(( ($(RUNS) + 49) / 50 )) --seed $(or $(SEED),1)
 
-campaign-nodes: ## drawn schedules with three nodes on PostgreSQL: RUNS/20 of them, from SEED
-	@scripts/find-postgres.sh >/dev/null
+campaign-nodes: ## drawn schedules with three nodes on PostgreSQL, or with STORE=mysql on MariaDB: RUNS/20 of them, from SEED
+	@$(FIND_STORE) >/dev/null
 	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
-	bin/impart-fault lab campaign --store postgres --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
+	bin/impart-fault lab campaign --store $(STORE) --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
 
-campaign-apart: ## drawn schedules with three gateways and three logic nodes on PostgreSQL and a Redis: RUNS/20 of them, from SEED
-	@scripts/find-postgres.sh >/dev/null
+campaign-apart: ## the same with three gateways and three logic nodes, and a Redis
+	@$(FIND_STORE) >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	CGO_ENABLED=0 $(GO) build -tags fault -o bin/impart-fault ./cmd/impart
-	bin/impart-fault lab campaign --store postgres --redis --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
+	bin/impart-fault lab campaign --store $(STORE) --redis --runs $$(( ($(RUNS) + 19) / 20 )) --seed $(or $(SEED),1)
 
 campaign-hunt: ## every planted bug, in virtual time and with real processes, until it is found
 	$(ONCE) -tags fault -timeout 30m -v -run 'TestBrokenStoresAreFound|TestPlantedBugsAreFound' ./internal/lab/campaign/simulate
-	CAMPAIGN_ALL=1 $(ONCE) -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound|TestPlantedBugsApartAreFound' ./internal/lab/campaign/processes
+	CAMPAIGN_ALL=1 $(ONCE) -timeout 60m -v -run 'TestPlantedBugsAreFound|TestPlantedBugsOfNodesAreFound|TestPlantedBugsApartAreFound|TestPlantedBugsOnMySQLAreFound' ./internal/lab/campaign/processes
 
 fuzz: ## every fuzz test for FUZZTIME
 	@scripts/fuzz.sh $(FUZZTIME)

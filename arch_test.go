@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 	// The campaign judges by itself; its simulation is the server in one process.
 	"internal/lab/campaign/history":   {"."},
 	"internal/lab/campaign":           {".", "client", "internal/lab/campaign/history"},
-	"internal/lab/campaign/processes": {".", "wire", "client", "internal/lab/campaign", "internal/lab/campaign/history", "internal/lab/link", "internal/lab/postgres", "internal/lab/probe", "internal/lab/process", "internal/lab/redis"},
+	"internal/lab/campaign/processes": {".", "wire", "client", "internal/lab/campaign", "internal/lab/campaign/history", "internal/lab/link", "internal/lab/mysql", "internal/lab/postgres", "internal/lab/probe", "internal/lab/process", "internal/lab/redis"},
 	"internal/lab/campaign/simulate":  {".", "wire", "client", "internal/gateway", "internal/lab/campaign", "internal/lab/campaign/history", "internal/lab/world", "internal/store/memstore"},
 	"internal/lab/checks":             {".", "wire", "internal/lab", "internal/lab/crashfs", "internal/lab/link", "internal/lab/probe", "internal/lab/rows"},
 	"cmd/impart": {

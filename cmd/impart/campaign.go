@@ -37,10 +37,10 @@ func labCampaignCommand(env streams) *cobra.Command {
 		Long: "Draws a schedule from each seed: devices that send, recall, go away, crash, are reinstalled and come back from backups; links that fail; a server that is killed, drained and restored. " +
 			"It runs each on a real server and on clients built on the SDK, and judges what they saw: each log against a sequential model, and the invariants D1 to D17. Ends with 1 if something was found.\n\n" +
 			"A seed always draws the same schedule. What the machine does in between is not in its hand: a finding may need a few runs to show again.\n\n" +
-			"With --store postgres three nodes share a database, with a synchronous standby in some runs: nodes are killed, drained, frozen and cut from the database one by one, and the database is stopped, killed, frozen and replaced. With --redis each node is a gateway and a logic node: they are killed and frozen one by one too, the ways between them are cut, and Redis is killed, frozen and wiped.\n\n" +
+			"With --store postgres or mysql three nodes share a database, with a synchronous standby in some runs: nodes are killed, drained, frozen and cut from the database one by one, and the database is stopped, killed, frozen and replaced. With --redis each node is a gateway and a logic node: they are killed and frozen one by one too, the ways between them are cut, and Redis is killed, frozen and wiped.\n\n" +
 			"With --simulate the runs are in virtual time: the server's own code on a store in memory, thousands of them in minutes. That is a Go test and needs the source tree and the go command.\n\n" +
 			"Every run is a line of the ledger. A campaign that was interrupted goes on where it stopped, as long as the version is the same.",
-		Example: "# 200 runs with real processes\nimpart lab campaign --runs 200 --seed 1\n\n# 100 with three nodes on PostgreSQL\nimpart lab campaign --store postgres --runs 100\n\n# 100 with gateways and logic nodes apart\nimpart lab campaign --store postgres --redis --runs 100\n\n# 10,000 in virtual time\nimpart lab campaign --simulate --runs 10000 --seed 1\n\n" +
+		Example: "# 200 runs with real processes\nimpart lab campaign --runs 200 --seed 1\n\n# 100 with three nodes on PostgreSQL\nimpart lab campaign --store postgres --runs 100\n\n# 100 with gateways and logic nodes apart, on MariaDB\nimpart lab campaign --store mysql --redis --runs 100\n\n# 10,000 in virtual time\nimpart lab campaign --simulate --runs 10000 --seed 1\n\n" +
 			"# one seed again, and what it does\nimpart lab campaign --seed 17 --runs 1 --ledger ''\nimpart lab campaign --seed 17 --show",
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,14 +57,34 @@ func labCampaignCommand(env streams) *cobra.Command {
 	flags.BoolVar(&f.show, "show", false, "show the schedule of the first seed and do nothing else")
 	flags.StringVar(&f.binary, "binary", "", "program built with -tags fault that servers run")
 	flags.StringVar(&f.ledger, "ledger", filepath.Join(evidenceFolder, "campaign.jsonl"), "file of the runs so far; '' keeps none")
-	flags.StringVar(&f.store, "store", string(lab.SQLite), "what servers keep their messages in: sqlite, or postgres (private servers, which need PostgreSQL's programs)")
-	flags.BoolVar(&f.redis, "redis", false, "with --store postgres: gateways and logic nodes apart, with a private Redis between them")
+	flags.StringVar(&f.store, "store", string(lab.SQLite), "what servers keep their messages in: sqlite, postgres or mysql (private servers, which need the programs of PostgreSQL or MariaDB)")
+	flags.BoolVar(&f.redis, "redis", false, "with --store postgres or mysql: gateways and logic nodes apart, with a private Redis between them")
 	addJSON(cmd, &f.json)
 	return cmd
 }
 
-// nodes reports whether plans are for several nodes on PostgreSQL.
-func (f *campaignFlags) nodes() bool { return f.store == string(lab.PostgreSQL) }
+// nodes reports whether plans are for several nodes on one database.
+func (f *campaignFlags) nodes() bool {
+	return f.store == string(lab.PostgreSQL) || f.store == string(lab.MySQL)
+}
+
+// kind is how plans are run.
+func (f *campaignFlags) kind() campaign.Kind {
+	if f.simulate {
+		return campaign.Simulated
+	}
+	if !f.nodes() {
+		return campaign.Processed
+	}
+	kind := campaign.Clustered
+	if f.redis {
+		kind = campaign.Apart
+	}
+	if f.store == string(lab.MySQL) {
+		kind += campaign.OnMySQL
+	}
+	return kind
+}
 
 // draw makes the plan of a seed.
 func (f *campaignFlags) draw(seed uint64, steps int) *campaign.Plan {
@@ -91,10 +111,10 @@ type campaignReport struct {
 
 func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams) error {
 	if f.store != string(lab.SQLite) && !f.nodes() {
-		return usagef("--store is %q and should be sqlite or postgres", f.store)
+		return usagef("--store is %q and should be sqlite, postgres or mysql", f.store)
 	}
 	if f.redis && !f.nodes() {
-		return usagef("--redis needs --store postgres")
+		return usagef("--redis needs --store postgres or mysql")
 	}
 	if f.simulate && f.nodes() {
 		return usagef("--simulate has its store in memory: leave out --store")
@@ -112,13 +132,7 @@ func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams
 	}
 	defer os.RemoveAll(dir)
 	show := newLabProgress(env, cmd.ErrOrStderr())
-	r := &campaignReport{Kind: campaign.Processed, First: f.seed, Faulty: []campaign.Entry{}}
-	if f.nodes() {
-		r.Kind = campaign.Clustered
-		if f.redis {
-			r.Kind = campaign.Apart
-		}
-	}
+	r := &campaignReport{Kind: f.kind(), First: f.seed, Faulty: []campaign.Entry{}}
 	began := time.Now()
 	told := func(e campaign.Entry, before bool) {
 		r.add(e, before)
@@ -130,7 +144,6 @@ func (f *campaignFlags) run(ctx context.Context, cmd *cobra.Command, env streams
 	}
 	show.say("a program for it …")
 	if f.simulate {
-		r.Kind = campaign.Simulated
 		err = f.simulated(ctx, dir, r, told)
 	} else {
 		err = f.processed(ctx, dir, r, told)
@@ -169,7 +182,10 @@ func (f *campaignFlags) text(e *campaign.Entry) string {
 		again += " --simulate"
 	}
 	if f.nodes() {
-		again += " --store postgres"
+		again += " --store " + f.store
+	}
+	if f.redis {
+		again += " --redis"
 	}
 	return strings.Join(append(lines, "  again: "+again), "\n")
 }
@@ -205,7 +221,7 @@ func (f *campaignFlags) processed(ctx context.Context, dir string, r *campaignRe
 		First: f.seed, Runs: f.runs, Steps: campaign.Length, Parallel: f.parallel, Version: r.Version, Kind: r.Kind, Told: told, Draw: f.draw,
 		Run: func(ctx context.Context, plan *campaign.Plan) (campaign.Result, error) {
 			home := filepath.Join(dir, strconv.FormatUint(plan.Seed, 10))
-			result, err := processes.Run(ctx, plan, processes.Config{Binary: binary, Dir: home}, nil)
+			result, err := processes.Run(ctx, plan, processes.Config{Binary: binary, Dir: home, Store: f.store}, nil)
 			return result, errors.Join(err, os.RemoveAll(home))
 		},
 	}

@@ -21,6 +21,8 @@ const (
 	Processed Kind = "processes"
 	Clustered Kind = "nodes" // three on PostgreSQL
 	Apart     Kind = "apart" // three gateways and three logic nodes on PostgreSQL and a Redis
+	// OnMySQL follows the last two where the database is MariaDB.
+	OnMySQL Kind = "-mysql"
 )
 
 // Entry is one run in a ledger: a line of JSON.

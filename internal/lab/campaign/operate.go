@@ -1,7 +1,9 @@
 package campaign
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/impart-im/impart"
 )
@@ -41,7 +43,7 @@ func (r *Run) operate(s *Step) error {
 		err := r.world.Member(r.ctx, s.Do == Join, s.Conv, s.User)
 		r.tape.Member(began, s.Do == Join, s.Conv, s.User, err == nil)
 	case Raise:
-		epoch, err := r.world.RaiseEpoch(r.ctx)
+		epoch, err := r.raise()
 		if err != nil {
 			r.tape.MayEpoch()
 			return r.unlessDead(err)
@@ -53,6 +55,20 @@ func (r *Run) operate(s *Step) error {
 		return r.restore(s)
 	}
 	return nil
+}
+
+// raise raises the epoch, and asks again where that is said to be worth it: nodes may
+// still be judging what the database has become.
+func (r *Run) raise() (impart.Epoch, error) {
+	for began := time.Now(); ; {
+		epoch, err := r.world.RaiseEpoch(r.ctx)
+		var refusal *impart.Error
+		if !errors.As(err, &refusal) || refusal.Code != impart.Unavailable || r.world.Died() || time.Since(began) > r.world.Patience() {
+			return epoch, err
+		}
+		r.tape.MayEpoch()
+		r.sleep(r.world.Beat())
+	}
 }
 
 // unlessDead is err, unless the server has died and could not help it. Its last
@@ -84,7 +100,7 @@ func (r *Run) restore(s *Step) error {
 	if err != nil {
 		return err
 	}
-	r.tape.Ends(old)
+	r.tape.Ends(r.epoch, old)
 	if err := r.world.Restore(); err != nil {
 		return err
 	}
@@ -92,7 +108,7 @@ func (r *Run) restore(s *Step) error {
 	back, err := r.quietly(func() (map[impart.ConvID][]impart.Event, error) {
 		logs, err := r.logs()
 		if err == nil {
-			epoch, err = r.world.RaiseEpoch(r.ctx)
+			epoch, err = r.raise()
 		}
 		return logs, err
 	})

@@ -199,7 +199,7 @@ func join[S ~string](list []S) string {
 }
 
 func (s *Step) String() string {
-	text := fmt.Sprintf("%-11s", s.Do)
+	text := fmt.Sprintf("%-12s", s.Do)
 	switch s.Do {
 	case NodeKill, NodeDrain, NodePause, NodeCut, LogicKill, EdgeKill, LogicPause, HopCut:
 		return text + fmt.Sprintf("node %d for %d beats", s.Phone, s.Size)

@@ -23,6 +23,7 @@ type Run struct {
 	phones []*phone
 	down   int // beats until the server is started again; 0: it runs
 	broken []broken
+	epoch  impart.Epoch // the newest in which a page was read
 	note   func(string)
 }
 
@@ -174,6 +175,7 @@ func (r *Run) read(user impart.UserID, conv impart.ConvID, limit int) ([]impart.
 			return nil, err
 		}
 		all = append(all, page.Events...)
+		r.epoch = max(r.epoch, page.Epoch)
 		if !page.More {
 			return all, nil
 		}

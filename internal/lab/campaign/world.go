@@ -45,6 +45,8 @@ type World interface {
 type Service interface {
 	Create(ctx context.Context, spec impart.ConvSpec) error
 	Member(ctx context.Context, join bool, conv impart.ConvID, user impart.UserID) error
+	// RaiseEpoch raises it. UNAVAILABLE: it was not raised, or nobody knows, and it is
+	// worth asking again.
 	RaiseEpoch(ctx context.Context) (impart.Epoch, error)
 	// Send stores messages at once, each with an outcome of its own.
 	Send(ctx context.Context, sends []impart.Send) []impart.Sent

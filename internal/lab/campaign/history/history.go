@@ -88,6 +88,7 @@ type era struct {
 	logs   map[impart.ConvID][]impart.Event // as they were at its end
 	before map[impart.ConvID]impart.Seq     // how much of them was there at its beginning
 	unsure bool                             // an epoch may have been raised in it that nobody was told of
+	end    impart.Epoch                     // in which its logs were read at its end; 0: it has not ended
 }
 
 // call is something else that was asked of the server: a membership, or a look
@@ -293,12 +294,12 @@ func (t *Tape) MayEpoch() {
 	t.last().unsure = true
 }
 
-// Ends closes the present era: its logs are now as given.
-func (t *Tape) Ends(logs map[impart.ConvID][]impart.Event) {
+// Ends closes the present era: its logs are now as given, and were read in this epoch.
+func (t *Tape) Ends(epoch impart.Epoch, logs map[impart.ConvID][]impart.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.eras[len(t.eras)-1]
-	now.to, now.logs = t.tick(), logs
+	now.to, now.logs, now.end = t.tick(), logs, epoch
 }
 
 // Restored opens a new era, on a backup with these logs.
@@ -310,6 +311,19 @@ func (t *Tape) Restored(epoch impart.Epoch, logs map[impart.ConvID][]impart.Even
 		next.before[conv] = impart.Seq(len(log))
 	}
 	t.eras = append(t.eras, next)
+}
+
+// raised reports whether an epoch was raised in the era i. t.mu is held.
+func (t *Tape) raised(i int, epoch impart.Epoch) bool {
+	e := t.eras[i]
+	if slices.Contains(e.epochs, epoch) {
+		return true
+	}
+	if i > 0 && epoch < e.epochs[0] {
+		// Nodes that notice a backup raise the epoch by themselves, before the operator does.
+		return epoch > max(t.eras[i-1].end, slices.Max(t.eras[i-1].epochs))
+	}
+	return e.unsure && epoch > e.epochs[0] && (e.end == 0 || epoch <= e.end)
 }
 
 // Epochs is how many epochs there were so far.

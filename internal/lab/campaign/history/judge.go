@@ -1,7 +1,6 @@
 package history
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -257,9 +256,7 @@ func (t *Tape) judgeSights() {
 	for k, got := range t.sights {
 		var in *era
 		for i, e := range t.eras {
-			// Nodes that notice a backup raise the epoch by themselves, before the operator does.
-			noticed := i > 0 && k.epoch < e.epochs[0] && k.epoch > slices.Max(t.eras[i-1].epochs)
-			if slices.Contains(e.epochs, k.epoch) || noticed || in == nil && e.unsure && k.epoch > e.epochs[0] {
+			if t.raised(i, k.epoch) {
 				in = e
 			}
 		}

@@ -27,6 +27,7 @@ import (
 type Config struct {
 	Binary string // a program with fault points
 	Bug    string // one that is planted in the server; "": none
+	Store  string // that several nodes share: [PostgreSQL] or [MySQL]
 	Dir    string // an empty folder
 }
 

@@ -11,13 +11,12 @@ import (
 
 	"github.com/impart-im/impart/internal/lab/campaign"
 	"github.com/impart-im/impart/internal/lab/link"
-	"github.com/impart-im/impart/internal/lab/postgres"
 	"github.com/impart-im/impart/internal/lab/process"
 	"github.com/impart-im/impart/internal/lab/redis"
 )
 
-// Nodes is a world of several servers on one PostgreSQL database of its own, each
-// behind a link to it. Devices reach whichever node is next. Where roles are apart a
+// Nodes is a world of several servers on one database of its own, each behind a link
+// to it. Devices reach whichever node is next. Where roles are apart a
 // server is a gateway and a logic node: each gateway asks all logic nodes, over a link
 // to each.
 type Nodes struct {
@@ -29,9 +28,9 @@ type Nodes struct {
 	ops sync.Mutex // one thing is done to nodes and database at a time
 
 	mu      sync.Mutex // guards what follows
-	primary *postgres.Server
-	standby *postgres.Server // nil: none, or it is the primary now
-	next    int              // node that is asked next
+	primary database
+	standby database // nil: none, or it is the primary now
+	next    int      // node that is asked next
 }
 
 var _ campaign.Cluster = (*Nodes)(nil)
@@ -50,9 +49,8 @@ type node struct {
 }
 
 const (
-	database = "impart"
-	kept     = "kept" // what a backup holds
-	standby  = "s1"
+	served = "impart"
+	kept   = "kept" // what a backup holds
 )
 
 // NewNodes makes a world that has not been started. End it with Close.
@@ -67,20 +65,8 @@ func NewNodes(ctx context.Context, plan *campaign.Plan, cfg Config) (_ *Nodes, e
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	settings := map[string]string{"wal_writer_delay": "10s"} // nothing but commits flushes
-	if n.primary, err = postgres.Start(ctx, postgres.Options{Settings: settings, Log: filepath.Join(cfg.Dir, "database.log")}); err != nil {
+	if err = n.startDatabases(ctx); err != nil {
 		return nil, err
-	}
-	if err = n.primary.CreateDatabase(ctx, database); err != nil {
-		return nil, err
-	}
-	if plan.Standby {
-		if n.standby, err = n.primary.Standby(ctx, standby, postgres.Options{Log: filepath.Join(cfg.Dir, "standby.log")}); err != nil {
-			return nil, err
-		}
-		if err = n.primary.Synchronous(ctx, standby); err != nil {
-			return nil, err
-		}
 	}
 	if plan.Apart {
 		if n.memo, err = redis.Start(ctx, redis.Options{}); err != nil {
@@ -102,12 +88,6 @@ func NewNodes(ctx context.Context, plan *campaign.Plan, cfg Config) (_ *Nodes, e
 	}
 	f.pick, f.reachable = n.reach, n.anyAddr
 	return n, nil
-}
-
-func (n *Nodes) db() *postgres.Server {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.primary
 }
 
 // processes are those of a node that have been started.
@@ -176,14 +156,9 @@ func (n *Nodes) Start(death campaign.Death) error {
 	return nil
 }
 
-// wake lets the database run and answer.
-func (n *Nodes) wake() error {
-	return errors.Join(n.db().Resume(), n.db().Start(n.ctx))
-}
-
 func (n *Nodes) start(each *node, death campaign.Death) error {
 	each.link.Heal()
-	env := n.settings(n.db().DSNAt(each.link.Addr(), database), death)
+	env := n.settings(n.db().DSNAt(each.link.Addr(), served), death)
 	if n.plan.Standby {
 		env = append(env, "IM_REPLICATION=sync")
 	}
@@ -276,7 +251,7 @@ func (n *Nodes) Died() bool {
 // Keep implements [campaign.World].
 func (n *Nodes) Keep() error {
 	n.Kill()
-	if err := errors.Join(n.wake(), n.copied(database, kept)); err != nil {
+	if err := errors.Join(n.wake(), n.db().Clone(n.ctx, served, kept)); err != nil {
 		return err
 	}
 	return n.Start(campaign.Death{})
@@ -284,18 +259,7 @@ func (n *Nodes) Keep() error {
 
 // Restore implements [campaign.World].
 func (n *Nodes) Restore() error {
-	return errors.Join(n.wake(), n.copied(kept, database))
-}
-
-// copied makes a database a copy of another one that nobody uses.
-func (n *Nodes) copied(from, to string) error {
-	if _, err := n.db().Terminate(n.ctx, from, "%"); err != nil {
-		return err
-	}
-	if err := n.db().DropDatabase(n.ctx, to); err != nil {
-		return err
-	}
-	return n.db().CreateDatabase(n.ctx, to, "TEMPLATE "+from)
+	return errors.Join(n.wake(), n.db().Clone(n.ctx, kept, served))
 }
 
 // Break implements [campaign.Cluster].
@@ -359,39 +323,6 @@ func (n *Nodes) pause(each *node, all ...*process.Process) (mend func() error, e
 	}, err
 }
 
-func (n *Nodes) breakDatabase(s *campaign.Step) (mend func() error, err error) {
-	db := n.db()
-	if !db.Running() { // one fault of it at a time
-		return nil, nil
-	}
-	switch s.Do {
-	case campaign.DBStop:
-		return n.wake, db.Stop(n.ctx, postgres.Immediate)
-	case campaign.DBKill:
-		return n.wake, db.Kill()
-	case campaign.DBPause:
-		return func() error { return db.Resume() }, db.Pause()
-	case campaign.Promote:
-		return nil, n.promote(db)
-	}
-	return nil, nil
-}
-
-// promote kills the primary and lets the standby take its place, behind the same
-// links.
-func (n *Nodes) promote(old *postgres.Server) error {
-	if n.standby == nil {
-		return nil
-	}
-	if err := errors.Join(old.Resume(), old.Kill(), n.standby.Promote(n.ctx)); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	n.primary, n.standby = n.standby, nil
-	n.mu.Unlock()
-	return old.Close()
-}
-
 // revive starts a node that is away.
 func (n *Nodes) revive(each *node) error {
 	if n.runs(each) {
@@ -430,7 +361,7 @@ func (n *Nodes) Close() error {
 	if n.memo != nil {
 		errs = append(errs, n.memo.Close())
 	}
-	for _, db := range []*postgres.Server{n.standby, n.primary} {
+	for _, db := range []database{n.standby, n.primary} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

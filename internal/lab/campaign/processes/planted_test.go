@@ -50,7 +50,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		for _, p := range chosen(planted) {
 			t.Run(string(p.bug), func(t *testing.T) {
 				t.Parallel()
-				hunt(t, binary, p, campaign.Draw)
+				hunt(t, binary, p, "", campaign.Draw)
 			})
 		}
 	})
@@ -78,9 +78,9 @@ func chosen(all []plant) []plant {
 }
 
 // hunt runs the plans that draw makes until a finding names the invariant.
-func hunt(t *testing.T, binary string, p plant, draw func(seed uint64, steps int) *campaign.Plan) {
+func hunt(t *testing.T, binary string, p plant, store string, draw func(seed uint64, steps int) *campaign.Plan) {
 	for seed := uint64(1); seed <= mostSeeds; seed++ {
-		result, err := Run(t.Context(), draw(seed, campaign.Length), Config{Binary: binary, Bug: string(p.bug), Dir: t.TempDir()}, nil)
+		result, err := Run(t.Context(), draw(seed, campaign.Length), Config{Binary: binary, Bug: string(p.bug), Dir: t.TempDir(), Store: store}, nil)
 		if err != nil {
 			t.Logf("seed %d: %v", seed, err)
 		}

@@ -27,18 +27,18 @@ func number(t *testing.T, name string, value uint64) uint64 {
 }
 
 // TestProcesses: nothing is found on the clean server.
-func TestProcesses(t *testing.T) { clean(t, "CAMPAIGN_RUNS", 4, campaign.Draw) }
+func TestProcesses(t *testing.T) { clean(t, "CAMPAIGN_RUNS", 4, "", campaign.Draw) }
 
 // clean runs the plans that draw makes, as many as the variable says or so many of
 // them, and wants no finding.
-func clean(t *testing.T, variable string, many uint64, draw func(seed uint64, steps int) *campaign.Plan) {
+func clean(t *testing.T, variable string, many uint64, store string, draw func(seed uint64, steps int) *campaign.Plan) {
 	binary := program(t)
 	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, variable, many)
 	t.Run("seeds", func(t *testing.T) {
 		for seed := first; seed < first+runs; seed++ {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				result, err := Run(t.Context(), draw(seed, campaign.Length), Config{Binary: binary, Dir: t.TempDir()}, steps(t))
+				result, err := Run(t.Context(), draw(seed, campaign.Length), Config{Binary: binary, Dir: t.TempDir(), Store: store}, steps(t))
 				if err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}

@@ -45,7 +45,9 @@ func (f *Field) admin(ctx context.Context, method, path string, body, out any) e
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode >= 300 {
+	if err == nil && resp.StatusCode == http.StatusServiceUnavailable {
+		err = impart.Errorf(impart.Unavailable, "%s %s: %s", method, path, bytes.TrimSpace(text))
+	} else if err == nil && resp.StatusCode >= 300 {
 		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(text))
 	}
 	if err != nil || out == nil {
