@@ -25,7 +25,8 @@ type Database struct {
 
 	mu      sync.Mutex // guards what follows
 	current databaseServer
-	hosts   []string // where servers look for it
+	before  databaseServer // in whose place current was promoted; nil: none was
+	hosts   []string       // where servers look for it
 }
 
 // Database starts a server with these settings beyond the usual ones, and those of
@@ -83,11 +84,11 @@ func (d *Database) server() databaseServer {
 
 // Server is the PostgreSQL server that rows are looked at in.
 func (d *Database) Server() *postgres.Server {
-	s, is := d.server().(*postgres.Server)
+	s, is := d.server().(postgresServer)
 	if !is {
 		d.b.Broken("this is about PostgreSQL, and the database is %T", d.server())
 	}
-	return s
+	return s.Server
 }
 
 // Running reports whether its main process is there.
@@ -103,8 +104,10 @@ func (d *Database) dsn() string {
 	u, err := url.Parse(d.current.DSNAt(d.hosts[0], databaseName))
 	d.b.Must(err)
 	query := u.Query()
-	query.Set("target_session_attrs", "read-write")
 	query.Set("connect_timeout", "2")
+	if d.b.Engine == PostgreSQL { // elsewhere, who takes no writes is passed over anyway
+		query.Set("target_session_attrs", "read-write")
+	}
 	u.Host, u.RawQuery = strings.Join(d.hosts, ","), query.Encode()
 	return u.String()
 }
@@ -174,11 +177,6 @@ func (d *Database) Answers() bool {
 	return d.server().Exec(d.b.ctx, databaseName, "SELECT 1") == nil
 }
 
-// FillsLog makes it go on to a new segment of its log; an error where it cannot.
-func (d *Database) FillsLog() error {
-	return d.Server().Exec(d.b.ctx, databaseName, "SELECT pg_logical_emit_message(false, 'lab', repeat('x', 4000000))")
-}
-
 // Start starts it again and waits until it has recovered.
 func (d *Database) Start() {
 	d.place.close()
@@ -220,83 +218,25 @@ func (d *Database) Terminate(application string) int {
 	return n
 }
 
-// Standby makes a streaming standby of it, which nodes that are started from now on
-// know of too.
-func (d *Database) Standby(name string) *Database {
-	server, err := d.Server().Standby(d.b.ctx, name, postgres.Options{Log: filepath.Join(d.b.Dir, name+".log")})
-	d.b.Must(err)
-	d.b.Cleanup(func() { _ = server.Close() })
-	d.mu.Lock()
-	d.hosts = append(d.hosts, server.Addr())
-	d.mu.Unlock()
-	d.b.Note(name, "started", "a standby of %s", d.name)
-	return d.b.adopt(name, server)
-}
-
-// Synchronous makes every commit wait for one of these standbys; for none without.
-func (d *Database) Synchronous(standbys ...*Database) {
-	var names []string
-	for _, s := range standbys {
-		names = append(names, s.name)
-	}
-	d.b.Must(d.Server().Synchronous(d.b.ctx, names...))
-	d.b.Note(d.name, "set", "synchronous_standby_names: %s", strings.Join(names, ", "))
-}
-
-// Promote makes a standby the primary, and the database in which rows are looked at.
-func (d *Database) Promote(standby *Database) {
-	began := time.Now()
-	d.b.Must(standby.Server().Promote(d.b.ctx))
-	d.b.Note(standby.name, "promoted", "after %d ms", time.Since(began).Milliseconds())
-	d.mu.Lock()
-	d.current = standby.server()
-	d.mu.Unlock()
-}
-
 // Recoveries is how often it had to recover from a crash at a start.
-func (d *Database) Recoveries() int {
-	said := "was not properly shut down"
-	if d.b.Engine == MySQL {
-		said = "Starting crash recovery"
-	}
-	return strings.Count(d.server().Log(), said)
-}
+func (d *Database) Recoveries() int { return d.server().recoveries() }
 
 // Panics is how often it gave up by itself because it could not write.
-func (d *Database) Panics() int { return strings.Count(d.Server().Log(), "PANIC:") }
+func (d *Database) Panics() int { return d.server().panics() }
 
-// Ask is the answer to a query of the database's own views, as superuser.
-func (d *Database) Ask(query string) int64 {
-	n, err := postgres.Ask[int64](d.b.ctx, d.Server(), databaseName, query)
-	d.b.Must(err)
-	return n
-}
+// FillsLog reports whether it has found no room for its log.
+func (d *Database) FillsLog() bool { return d.server().fillsLog(d.b.ctx) }
 
-// Deafen makes a standby lose its primary for good, as behind a network that is cut.
-func (d *Database) Deafen(standby *Database) {
-	d.b.Must(standby.Server().Exec(d.b.ctx, databaseName, "ALTER SYSTEM SET primary_conninfo = 'host=127.0.0.1 port=1'"))
-	d.b.Must(standby.Server().Exec(d.b.ctx, databaseName, "SELECT pg_reload_conf()"))
-	if !d.b.Eventually(10*time.Second, func() bool { return d.Ask("SELECT count(*) FROM pg_stat_replication") == 0 }) {
-		d.b.Broken("%s still hears its primary", standby.name)
+// Recovers waits until it answers after it gave up. PostgreSQL starts again by itself;
+// MariaDB ends, and is started here as by whatever watches over a service.
+func (d *Database) Recovers(within time.Duration) bool {
+	if d.b.Engine == MySQL {
+		if !d.b.Eventually(within, func() bool { return !d.Running() }) {
+			return false
+		}
+		return d.TryStart() == nil
 	}
-	d.b.Note(standby.name, "cut", "from its primary")
-}
-
-// Waiters ends the sessions that wait for a standby, and gives how many: their
-// transactions are committed here and nowhere else.
-func (d *Database) Waiters() int {
-	n := int(d.Ask("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
-	d.b.Note(d.name, "cut", "%d session(s) that waited for a standby ended", n)
-	return n
-}
-
-// Caught waits until a standby streams all of it.
-func (d *Database) Caught(within time.Duration, standby *Database) bool {
-	return d.b.Eventually(within, func() bool {
-		n, err := postgres.Ask[int64](d.b.ctx, d.Server(), databaseName,
-			"SELECT count(*) FROM pg_stat_replication WHERE application_name = $1 AND state = 'streaming' AND flush_lsn >= pg_current_wal_flush_lsn()", standby.name)
-		return err == nil && n == 1
-	})
+	return d.b.Eventually(within, d.Answers)
 }
 
 // Link puts a network between nodes and the database: see [Database.NewNodeAt].

@@ -24,6 +24,23 @@ type databaseServer interface {
 	CreateDatabase(ctx context.Context, name string, clauses ...string) error
 	DropDatabase(ctx context.Context, name string) error
 	Exec(ctx context.Context, db, sql string, args ...any) error
+
+	recoveries() int // how often it had to recover from a crash at a start
+	panics() int     // how often it gave up by itself because it could not write
+	// fillsLog reports whether there is no more room for its log, and may write to it
+	// to find out.
+	fillsLog(ctx context.Context) bool
+
+	// Of a primary.
+	standby(ctx context.Context, name, log string) (databaseServer, error)
+	synchronous(ctx context.Context, standbys ...string) error // commits wait for one of them; without names for none
+	followers(ctx context.Context) (int, error)                // standbys that it sends to
+	caught(ctx context.Context, standby databaseServer, name string) (bool, error)
+	endWaiters(ctx context.Context) (int, error) // sessions that wait for a standby
+
+	// Of a standby.
+	Promote(ctx context.Context) error
+	deafen(ctx context.Context) error // it hears its primary no more
 }
 
 // databaseOptions say how a server is made; see postgres.Options.
@@ -39,7 +56,7 @@ func startDatabase(ctx context.Context, engine Engine, o databaseOptions) (datab
 		if err != nil {
 			return nil, err
 		}
-		return server, nil
+		return postgresServer{server}, nil
 	case MySQL:
 		server, err := mysql.Start(ctx, mysql.Options{Dir: o.dir, Settings: o.settings, Log: o.log})
 		if err != nil {
@@ -49,8 +66,3 @@ func startDatabase(ctx context.Context, engine Engine, o databaseOptions) (datab
 	}
 	return nil, fmt.Errorf("no database server is needed for %s", engine)
 }
-
-// mysqlServer is a MariaDB server as a [databaseServer].
-type mysqlServer struct{ *mysql.Server }
-
-func (s mysqlServer) AdminDSN(db string) string { return s.DSN(db) }

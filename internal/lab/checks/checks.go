@@ -24,13 +24,15 @@ func All() []lab.Check {
 var (
 	onSQLite   = []lab.Engine{lab.SQLite}
 	onPostgres = []lab.Engine{lab.PostgreSQL}
+	onMySQL    = []lab.Engine{lab.MySQL}
 	onServers  = []lab.Engine{lab.PostgreSQL, lab.MySQL}
 )
 
 // The guards that many twins run without.
 var (
-	noDedup = lab.Planted(fault.NoDedup, "the unique key decides nothing")
-	noSweep = lab.Planted(fault.NoSweep, "nobody looks for lost pushes")
+	noDedup    = lab.Planted(fault.NoDedup, "the unique key decides nothing")
+	noSweep    = lab.Planted(fault.NoSweep, "nobody looks for lost pushes")
+	keepsEpoch = lab.Planted(fault.KeepsEpoch, "the epoch stays, whatever is lost")
 )
 
 // What most checks use.

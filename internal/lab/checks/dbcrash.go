@@ -15,20 +15,20 @@ var dbUnflushed = lab.Sabotage{
 	Env: []string{"IM_ALLOW_UNSAFE_DURABILITY=true"}, Settings: lab.Settings{lab.MySQL: {"innodb_flush_log_at_trx_commit": "0"}},
 }
 
-// dbCrashes are the checks about a PostgreSQL server that ends, freezes or cannot
+// dbCrashes are the checks about a database server that ends, freezes or cannot
 // be reached.
 func dbCrashes() []lab.Check {
 	return []lab.Check{
 		{
 			ID: "06-db-immediate-stop-keeps-acked", Invariant: "D6", Only: onServers, Short: true,
-			What:   "PostgreSQL is stopped at once without a checkpoint (immediate), or all its processes are killed, 4 times under load; it recovers each time while the server goes on.",
+			What:   "The database is stopped at once without a checkpoint (PostgreSQL's immediate stop), or all its processes are killed, 4 times under load; it recovers each time while the server goes on.",
 			Expect: "every acknowledged message is there after each recovery with its seq and mid, cursors too, and what was in doubt ends as one row",
 			Twins:  []lab.Sabotage{dbUnflushed},
 			Run:    dbImmediateStop,
 		},
 		{
 			ID: "db-paused", Invariant: "D2", Only: onServers,
-			What:   "All processes of PostgreSQL are stopped (SIGSTOP) for 4 s under load; clients time out, come back and send again; then it goes on and meets what had piled up.",
+			What:   "All processes of the database are stopped (SIGSTOP) for 4 s under load; clients time out, come back and send again; then it goes on and meets what had piled up.",
 			Expect: "one row for each message, nothing acknowledged is lost, and everything has its answer within 15 s",
 			Twins:  []lab.Sabotage{noDedup},
 			Run:    dbPaused,

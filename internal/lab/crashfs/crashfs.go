@@ -53,6 +53,8 @@ type Faults struct {
 	// Match limits the faults to files whose name matches this pattern, as "*-wal"
 	// ([path.Match]); "" is every file.
 	Match string `json:"match,omitzero"`
+	// Pages lets a flush that fails be one of at least so many pages; 0 is any.
+	Pages int `json:"pages,omitzero"`
 	// From is how many flushes or writes to let pass first, Count how many to act on
 	// after that; 0 is all.
 	From  int `json:"from,omitzero"`
@@ -68,7 +70,8 @@ func (f Faults) String() string {
 		}
 	}
 	say(f.SyncLies, "flushes lie")
-	say(f.SyncFails, "flushes fail")
+	say(f.SyncFails && f.Pages == 0, "flushes fail")
+	say(f.SyncFails && f.Pages > 0, "flushes of %d pages or more fail", f.Pages)
 	say(f.SyncDelay > 0, "each flush takes %v", f.SyncDelay)
 	say(f.WriteFails, "writes fail")
 	say(f.Full, "it is full")
@@ -88,8 +91,8 @@ func (f Faults) Validate() error {
 	if _, err := path.Match(f.Match, ""); err != nil {
 		faults = append(faults, fmt.Errorf("the pattern %q (Match): %w", f.Match, err))
 	}
-	if f.SyncDelay < 0 || f.Space < 0 || f.From < 0 || f.Count < 0 {
-		faults = append(faults, errors.New("SyncDelay, Space, From and Count should not be negative"))
+	if f.SyncDelay < 0 || f.Space < 0 || f.Pages < 0 || f.From < 0 || f.Count < 0 {
+		faults = append(faults, errors.New("SyncDelay, Space, Pages, From and Count should not be negative"))
 	}
 	if f.SyncLies && f.SyncFails {
 		faults = append(faults, errors.New("a flush cannot lie and fail; set one of SyncLies and SyncFails"))

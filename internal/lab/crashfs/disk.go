@@ -175,7 +175,7 @@ func (d *disk) sync(f *file) error {
 	case d.strikes(d.faults.SyncLies, f):
 		d.counts.SyncsLied++
 		return nil
-	case d.strikes(d.faults.SyncFails, f):
+	case d.strikes(d.faults.SyncFails && len(f.unflushed()) >= d.faults.Pages, f):
 		d.counts.SyncsFailed++
 		f.loseTrack()
 		return syscall.EIO

@@ -222,6 +222,23 @@ func TestFlushesThatFail(t *testing.T) {
 	}
 }
 
+func TestFlushesOfManyPagesThatFail(t *testing.T) {
+	b := newBench(t)
+	b.do(b.setFaults(Faults{SyncFails: true, Pages: 2}))
+	f := b.file("log", "")
+	b.write(f, "a", 0)
+	b.do(b.sync(f))
+	b.write(f, "b", 1)
+	b.write(f, "c", pageSize)
+	if err := b.sync(f); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a flush of two pages: %v", err)
+	}
+	b.durableIs(f, "a")
+	if n := b.count().SyncsFailed; n != 1 {
+		t.Errorf("%d flushes have failed", n)
+	}
+}
+
 func TestSlowFlushes(t *testing.T) {
 	b := newBench(t)
 	f := b.file("a", "")
@@ -291,7 +308,7 @@ func TestAFullDisk(t *testing.T) {
 }
 
 func TestWrongFaultsAreRefused(t *testing.T) {
-	for _, f := range []Faults{{Match: "["}, {Space: -1}, {SyncDelay: -1}, {From: -1}, {Count: -1}, {SyncLies: true, SyncFails: true}} {
+	for _, f := range []Faults{{Match: "["}, {Space: -1}, {SyncDelay: -1}, {From: -1}, {Count: -1}, {Pages: -1}, {SyncLies: true, SyncFails: true}} {
 		if newDisk().setFaults(f) == nil {
 			t.Errorf("%+v is taken", f)
 		}
@@ -400,6 +417,7 @@ func TestFaultsInWords(t *testing.T) {
 		"flushes lie":                            {SyncLies: true},
 		"each flush takes 3s":                    {SyncDelay: 3 * time.Second},
 		"flushes fail, for *-wal alone, 3 times": {SyncFails: true, Match: "*-wal", Count: 3},
+		"flushes of 2 pages or more fail":        {SyncFails: true, Pages: 2},
 		"it is full":                             {Full: true},
 	} {
 		if f.String() != want {

@@ -41,17 +41,20 @@ func (s *Server) Replica(ctx context.Context, o Options) (*Server, error) {
 	return r, nil
 }
 
-// Synchronous lets commits on the server wait for a replica, for an hour, once one is
-// there.
+// Synchronous lets commits on the server wait for a replica, for an hour and before
+// anybody sees them, once one is there.
 func (s *Server) Synchronous(ctx context.Context) error {
-	if err := s.Set(ctx, map[string]string{"rpl_semi_sync_master_timeout": strconv.Itoa(int(time.Hour.Milliseconds()))}); err != nil {
+	err := s.Set(ctx, map[string]string{
+		"rpl_semi_sync_master_timeout": strconv.Itoa(int(time.Hour.Milliseconds())), "rpl_semi_sync_master_wait_point": "AFTER_SYNC",
+	})
+	if err != nil {
 		return err
 	}
 	if err := s.Set(ctx, map[string]string{"rpl_semi_sync_master_enabled": "ON"}); err != nil {
 		return err
 	}
 	for {
-		n, err := Ask[int](ctx, s, "", "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'RPL_SEMI_SYNC_MASTER_CLIENTS'")
+		n, err := s.Followers(ctx)
 		if err != nil || n > 0 {
 			return err
 		}
@@ -61,6 +64,74 @@ func (s *Server) Synchronous(ctx context.Context) error {
 			return fmt.Errorf("no replica has come: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// Asynchronous lets commits wait for nobody, those that do so already included.
+func (s *Server) Asynchronous(ctx context.Context) error {
+	return s.Set(ctx, map[string]string{"rpl_semi_sync_master_enabled": "OFF"})
+}
+
+// Followers is how many replicas the server sends to that acknowledge what they get.
+func (s *Server) Followers(ctx context.Context) (int, error) {
+	return Ask[int](ctx, s, "", "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'RPL_SEMI_SYNC_MASTER_CLIENTS'")
+}
+
+// EndWaiters ends the sessions that wait for a replica, those that queue behind them
+// too, and gives how many: their transactions are committed here and nowhere else.
+func (s *Server) EndWaiters(ctx context.Context) (ended int, err error) {
+	pool, err := s.Open("")
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	// One waits for all that were committed with it, and the next one begins after it.
+	for end := time.Now().Add(queueFor); time.Now().Before(end); time.Sleep(readyEvery) {
+		ids, err := waiters(ctx, pool)
+		if err != nil {
+			return ended, err
+		}
+		for _, id := range ids {
+			if _, err := pool.ExecContext(ctx, fmt.Sprint("KILL CONNECTION ", id)); err == nil { // one that has ended is no error
+				ended++
+			}
+		}
+	}
+	return ended, nil
+}
+
+// queueFor is ample for what queues behind a session that was ended.
+const queueFor = 500 * time.Millisecond
+
+// waiters are the sessions that wait for a replica and have not been told to end.
+func waiters(ctx context.Context, pool *sql.DB) (ids []int64, err error) {
+	rows, err := pool.QueryContext(ctx, "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%' AND COMMAND <> 'Killed'")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// Caught reports whether a replica has done all that its primary has.
+func (s *Server) Caught(ctx context.Context, primary *Server) (bool, error) {
+	there, err := Ask[string](ctx, primary, "", "SELECT @@gtid_binlog_pos")
+	if err != nil {
+		return false, err
+	}
+	late, err := Ask[int](ctx, s, "", "SELECT MASTER_GTID_WAIT(?, 0)", there)
+	return err == nil && late == 0, err
+}
+
+// Deafen makes a replica hear its primary no more; what has reached it stays.
+func (s *Server) Deafen(ctx context.Context) error {
+	return s.Exec(ctx, "", "STOP SLAVE IO_THREAD")
 }
 
 // Promote makes a replica a primary, once it has done all that has reached it.
