@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,9 @@ func openSQLite(ctx context.Context, path string, s *Store) (_ *dialect, err err
 		return nil, err
 	}
 	d.lock = lock // only now: a nil *fileLock in the interface would not be nil
+	if err := lookFirst(ctx, path); err != nil {
+		return nil, err
+	}
 	if d.writer, err = sqlitePool(path, 1, opts.hook, "journal_mode(WAL)", "wal_autocheckpoint(0)", "cache_size(-65536)"); err != nil {
 		return nil, err
 	}
@@ -77,6 +81,42 @@ func openSQLite(ctx context.Context, path string, s *Store) (_ *dialect, err err
 	}
 	d.keeper, err = newCheckpointer(path, lock.database, opts.Log)
 	return d, err
+}
+
+// lookFirst opens the file, changes nothing in it, and refuses it if it is not a store's.
+func lookFirst(ctx context.Context, path string) (err error) {
+	db, err := sqlitePool(path, 1, nil, "query_only(1)")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return withConn(ctx, db, func(c *conn) error { return refuseForeign(c, path) })
+}
+
+// refuseForeign refuses a file that holds tables of somebody else's.
+func refuseForeign(c *conn, path string) error {
+	var tables []string
+	err := c.query("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name", func(r row) error {
+		tables = append(tables, r.str(0))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("store: cannot open its file %s: %w", path, err)
+	}
+	tables = slices.DeleteFunc(tables, func(t string) bool { return t == "goose_db_version" })
+	if len(tables) == 0 || slices.Contains(tables, "meta") {
+		return nil
+	}
+	return fmt.Errorf("store: %s holds another program's tables (%s): name a file that is Impart's own, or none yet", path, some(tables))
+}
+
+// some is the first few of a list of names.
+func some(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
 }
 
 // sqlitePool is a pool of at most n connections with these settings.

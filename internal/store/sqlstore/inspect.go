@@ -63,6 +63,9 @@ func Inspect(ctx context.Context, dsn string) (found Inspection, err error) {
 	db := sql.OpenDB(connector{raw, nil})
 	defer func() { err = errors.Join(err, db.Close()) }()
 	err = withConn(ctx, db, func(c *conn) error {
+		if err := refuseForeign(c, path); err != nil {
+			return err
+		}
 		err := c.query("SELECT max(version_id) FROM goose_db_version WHERE is_applied", func(r row) error {
 			found.Schema = r.num(0)
 			return nil

@@ -52,6 +52,7 @@ func TestOpenRefusesWhatItDoesNotKnow(t *testing.T) {
 		"sqlite:/dev/null/impart.db":             "folder",
 		"sqlite:" + t.TempDir():                  "cannot open its file",
 		"sqlite:" + notADatabase(t):              "not a database",
+		"sqlite:" + anothersDatabase(t):          "another program's tables (orders, users)",
 		"mysql://root:secret@127.0.0.1:1/impart": "cannot connect",
 		"mysql://root:secret@127.0.0.1:1":        "names no database",
 		"mysql://root:secret@/im":                "names no host",
@@ -73,6 +74,25 @@ func notADatabase(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "impart.db")
 	if err := os.WriteFile(name, []byte(strings.Repeat("this is a letter, not a database\n", 200)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// anothersDatabase is a file of a program that also numbers its schema with goose.
+func anothersDatabase(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "shop.db")
+	db, err := sqlitePool(name, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"CREATE TABLE goose_db_version (version_id INTEGER)", "CREATE TABLE orders (id INTEGER)", "CREATE TABLE users (id INTEGER)"} {
+		if _, err := db.Exec(query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return name
