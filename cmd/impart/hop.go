@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,40 +78,52 @@ func (p *parts) nodesCheck() api.Check {
 	return c
 }
 
-// hopTLS is how the two roles know each other; nil: not at all, in plain text.
-func hopTLS(c *config, log *slog.Logger) (*tls.Config, error) {
+// hopSecrets are the files by which the two roles know each other.
+type hopSecrets struct {
+	pair        *renewed[*tls.Certificate]
+	authorities *renewed[*x509.CertPool]
+	role        role
+	name        string // of logic nodes, where it is not their host
+}
+
+// hopSecretsOf reads them; nil: the roles meet in plain text.
+func hopSecretsOf(c *config, log *slog.Logger) (*hopSecrets, error) {
 	if c.LogicCert == "" {
 		return nil, nil
 	}
-	cert := &certificate{certFile: c.LogicCert, keyFile: c.LogicKey, log: log}
-	if err := cert.read(); err != nil {
+	s := &hopSecrets{role: c.role, name: c.LogicName}
+	var err error
+	if s.pair, err = renewedPair(c.LogicCert, c.LogicKey, log); err != nil {
 		return nil, usagef("IM_LOGIC_TLS_CERT and IM_LOGIC_TLS_KEY (--logic-tls-cert, --logic-tls-key): should be PEM files that belong together: %w", err)
 	}
-	authorities, err := authoritiesOf(c.LogicCA)
-	if err != nil {
+	if s.authorities, err = renewedAuthorities(c.LogicCA, log); err != nil {
 		return nil, usagef("IM_LOGIC_TLS_CA (--logic-tls-ca): should be a PEM file with certificates: %w", err)
 	}
-	if c.role == roleLogic {
-		return &tls.Config{
-			MinVersion: tls.VersionTLS13, GetCertificate: cert.get, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities,
-		}, nil
-	}
-	return &tls.Config{
-		MinVersion: tls.VersionTLS13, RootCAs: authorities, ServerName: c.LogicName,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert.get(nil) },
-	}, nil
+	return s, nil
 }
 
-func authoritiesOf(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
+// config is how the next connection is made.
+func (s *hopSecrets) config() *tls.Config {
+	if s.role == roleLogic {
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*s.pair.get()},
+			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: s.authorities.get(),
+		}
+	}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, RootCAs: s.authorities.get(), ServerName: s.name,
+		// It is shown whatever the node asks for, so that its log says what is wrong with it.
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.pair.get(), nil },
+	}
+}
+
+// hopTLS is how the two roles know each other; nil: not at all, in plain text.
+func hopTLS(c *config, log *slog.Logger) (func() *tls.Config, error) {
+	secrets, err := hopSecretsOf(c, log)
+	if secrets == nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate", path)
-	}
-	return pool, nil
+	return secrets.config, nil
 }
 
 // validateHop checks the settings between the roles.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -30,13 +33,35 @@ func meet(t *testing.T, node, gateway config) string {
 
 func meetIn(t *testing.T, node, gateway config, tells *slog.Logger) string {
 	t.Helper()
-	node.role, gateway.role = roleLogic, roleGateway
-	log := slog.New(slog.DiscardHandler)
-	secure, err := hopTLS(&node, log)
+	addr, end := serveHop(t, secretsOf(t, roleLogic, node), tells)
+	defer end()
+	client := dialHop(t, addr, secretsOf(t, roleGateway, gateway))
+	defer client.Close()
+	return outcome(t, client)
+}
+
+func secretsOf(t *testing.T, as role, c config) *hopSecrets {
+	t.Helper()
+	c.role = as
+	secrets, err := hopSecretsOf(&c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := rpc.NewServer(rpc.ServerConfig{Logic: noRules{}, Admin: noRules{}, TLS: secure, Log: tells})
+	return secrets
+}
+
+// secure is how connections are made by these secrets, nil by none.
+func secure(secrets *hopSecrets) func() *tls.Config {
+	if secrets == nil {
+		return nil
+	}
+	return secrets.config
+}
+
+// serveHop runs a logic node until end is called.
+func serveHop(t *testing.T, secrets *hopSecrets, tells *slog.Logger) (addr string, end func()) {
+	t.Helper()
+	server, err := rpc.NewServer(rpc.ServerConfig{Logic: noRules{}, Admin: noRules{}, TLS: secure(secrets), Log: tells})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,15 +71,21 @@ func meetIn(t *testing.T, node, gateway config, tells *slog.Logger) string {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()
-	defer func() { _ = server.Close(); <-served }()
-	if secure, err = hopTLS(&gateway, log); err != nil {
-		t.Fatal(err)
-	}
-	client, err := rpc.NewClient(rpc.ClientConfig{Nodes: []string{ln.Addr().String()}, TLS: secure})
+	return ln.Addr().String(), func() { _ = server.Close(); <-served }
+}
+
+func dialHop(t *testing.T, addr string, secrets *hopSecrets) *rpc.Client {
+	t.Helper()
+	client, err := rpc.NewClient(rpc.ClientConfig{Nodes: []string{addr}, TLS: secure(secrets)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
+	return client
+}
+
+// outcome is why the client gets nowhere, "" once it is connected.
+func outcome(t *testing.T, client *rpc.Client) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for {
@@ -105,6 +136,58 @@ func TestTheRolesKnowEachOtherByCertificate(t *testing.T) {
 			if story.refusal == "" && said != "" || !strings.Contains(said, story.refusal) {
 				t.Errorf("they say %q, want %q", said, story.refusal)
 			}
+		})
+	}
+}
+
+// TestAnAuthorityIsReadAgain: when the authority is replaced, each side takes the new
+// one's certificates as soon as its file names it, in the running process.
+func TestAnAuthorityIsReadAgain(t *testing.T) {
+	ours, next := authority.New(t, "ours"), authority.New(t, "next")
+	named := func(a *authority.Authority, host string) (string, string) { return a.Issue("it", host, time.Hour) }
+	nodeCert, nodeKey := named(ours, "127.0.0.1")
+	newCert, newKey := named(next, "127.0.0.1")
+	both := filepath.Join(t.TempDir(), "ca.pem")
+	trust := func(authorities ...*authority.Authority) {
+		t.Helper()
+		var text []byte
+		for _, a := range authorities {
+			one, err := os.ReadFile(a.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, one...)
+		}
+		if err := os.WriteFile(both, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		later := time.Now().Add(time.Duration(len(text)) * time.Second) // another time than before, on every file system
+		if err := os.Chtimes(both, later, later); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust(ours)
+	for name, story := range map[string]struct{ node, gateway config }{
+		"at the logic node": {config{LogicCert: nodeCert, LogicKey: nodeKey, LogicCA: both}, config{LogicCert: newCert, LogicKey: newKey, LogicCA: ours.File}},
+		"at the gateway":    {config{LogicCert: newCert, LogicKey: newKey, LogicCA: ours.File}, config{LogicCert: nodeCert, LogicKey: nodeKey, LogicCA: both}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trust(ours)
+			node, gateway := secretsOf(t, roleLogic, story.node), secretsOf(t, roleGateway, story.gateway)
+			addr, end := serveHop(t, node, slog.New(slog.DiscardHandler))
+			defer end()
+			client := dialHop(t, addr, gateway)
+			defer client.Close()
+			if said := outcome(t, client); said == "" {
+				t.Fatal("a certificate of an authority that is not named is taken")
+			}
+			trust(ours, next)
+			for _, secrets := range []*hopSecrets{node, gateway} {
+				secrets.authorities.mu.Lock()
+				secrets.authorities.checked = time.Time{} // half a minute has passed
+				secrets.authorities.mu.Unlock()
+			}
+			eventually(t, "a connection", func() bool { fit, _, _ := client.Nodes(); return fit == 1 })
 		})
 	}
 }

@@ -69,15 +69,11 @@ func certificateFindings(c *config, now time.Time) []finding {
 	if c.LogicCert == "" {
 		return []finding{{Check: "certificates", Verdict: good, Found: "none: the roles meet in plain text, on loopback or where IM_ALLOW_PLAINTEXT says so"}}
 	}
-	cert := &certificate{certFile: c.LogicCert, keyFile: c.LogicKey}
-	_, err := hopTLS(c, slog.New(slog.DiscardHandler))
-	if err == nil {
-		err = cert.read()
-	}
+	secrets, err := hopSecretsOf(c, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return []finding{{Check: "certificates", Verdict: fail, Found: flat(err), Advice: "a process of this role would not start"}}
 	}
-	leaf, err := x509.ParseCertificate(cert.pair.Certificate[0])
+	leaf, err := x509.ParseCertificate(secrets.pair.get().Certificate[0])
 	if err != nil {
 		return []finding{{Check: "certificates", Verdict: fail, Found: flat(err), Advice: "the other role would not take it"}}
 	}

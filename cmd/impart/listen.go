@@ -8,9 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -23,7 +21,6 @@ const (
 	requestTimeout = time.Minute
 	idleTimeout    = 90 * time.Second
 	maxHeader      = 32 << 10
-	certCheck      = 30 * time.Second
 )
 
 // listen opens the address that a flag names; the error says what to do.
@@ -108,60 +105,18 @@ func (g *connGate) state(c net.Conn, state http.ConnState) {
 	}
 }
 
-// certificate reads the pair of files, and again once they have changed, so
-// that a renewed certificate needs no restart.
-type certificate struct {
-	certFile, keyFile string
-	log               *slog.Logger
-
-	mu      sync.Mutex // guards what follows
-	pair    *tls.Certificate
-	changed time.Time
-	checked time.Time
-}
-
+// tlsConfig is how HTTP is served; nil: in plain text.
 func tlsConfig(c *config, log *slog.Logger) (*tls.Config, error) {
 	if c.TLSCert == "" {
 		return nil, nil
 	}
-	cert := &certificate{certFile: c.TLSCert, keyFile: c.TLSKey, log: log}
-	if err := cert.read(); err != nil {
+	cert, err := renewedPair(c.TLSCert, c.TLSKey, log)
+	if err != nil {
 		return nil, usagef("IM_TLS_CERT and IM_TLS_KEY (--tls-cert, --tls-key): should be PEM files that belong together: %w", err)
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: cert.get}, nil
-}
-
-// read loads the files. The caller holds mu, or is the only one.
-func (c *certificate) read() error {
-	info, err := os.Stat(c.certFile)
-	if err != nil {
-		return err
-	}
-	pair, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
-	if err != nil {
-		return err
-	}
-	c.pair, c.changed, c.checked = &pair, info.ModTime(), time.Now()
-	return nil
-}
-
-func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.checked) < certCheck {
-		return c.pair, nil
-	}
-	c.checked = time.Now()
-	if info, err := os.Stat(c.certFile); err != nil || info.ModTime().Equal(c.changed) {
-		return c.pair, nil
-	}
-	if err := c.read(); err != nil {
-		// The old pair goes on: a renewal may be half written.
-		c.log.Error("the changed certificate cannot be read; the old one stays", "error", err)
-	} else {
-		c.log.Info("certificate read again", "file", c.certFile)
-	}
-	return c.pair, nil
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.get(), nil },
+	}, nil
 }
 
 // profiles serves Go's profiles on an address of their own.

@@ -12,7 +12,13 @@ import (
 
 	"github.com/lmittmann/tint"
 	"github.com/mattn/go-isatty"
+	"github.com/prometheus/client_golang/prometheus"
 )
+
+// logDropped counts lines of this process's log.
+var logDropped = prometheus.NewCounter(prometheus.CounterOpts{
+	Name: "im_log_dropped_total", Help: "Lines of the log that were dropped, because whoever reads it had stopped.",
+})
 
 // newLogger writes structured lines to f. What has been logged is written once close
 // returns, if f takes it.
@@ -95,6 +101,7 @@ func (w *logWriter) Write(p []byte) (int, error) {
 	case w.lines <- bytes.Clone(p):
 	default:
 		w.dropped.Add(1)
+		logDropped.Inc()
 		return len(p), nil
 	}
 	if w.stalled.Load() {

@@ -12,13 +12,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, to := io.Pipe()
 		w := newLogWriter(to)
-		began := time.Now()
+		began, dropped := time.Now(), testutil.ToFloat64(logDropped)
 		for i := range logLines + 501 {
 			fmt.Fprintf(w, "line %d\n", i)
 		}
@@ -37,6 +39,9 @@ func TestALogThatNobodyReadsStopsNobody(t *testing.T) {
 		text := <-read
 		if n := strings.Count(text, "line "); n != logLines+1 {
 			t.Errorf("%d lines were written, want the first and the %d that waited", n, logLines)
+		}
+		if n := testutil.ToFloat64(logDropped) - dropped; n != 500 {
+			t.Errorf("im_log_dropped_total has risen by %v, want 500", n)
 		}
 		if !strings.Contains(text, "lines=500\n") || !strings.HasSuffix(text, "and on\n") {
 			t.Errorf("the log ends with %q", text[max(0, len(text)-300):])

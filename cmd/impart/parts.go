@@ -73,7 +73,7 @@ func newParts(ctx context.Context, c *config, log *slog.Logger, conns int) (_ *p
 	}()
 	registry := prometheus.NewRegistry()
 	p.metrics = registry
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), logDropped)
 	if c.role == roleGateway {
 		err = p.openClient(c, log, registry)
 	} else {

@@ -295,17 +295,13 @@ func TestARenewedCertificateIsReadAgain(t *testing.T) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writePair(t, certFile, keyFile, 1)
 	var log bytes.Buffer
-	c := &certificate{certFile: certFile, keyFile: keyFile, log: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := c.read(); err != nil {
+	c, err := renewedPair(certFile, keyFile, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
 		t.Fatal(err)
 	}
 	serial := func() int64 {
 		t.Helper()
-		pair, err := c.get(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		leaf, err := x509.ParseCertificate(c.get().Certificate[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +313,7 @@ func TestARenewedCertificateIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := serial(); got != 1 {
-		t.Errorf("serial %d within %v of the last look, want 1", got, certCheck)
+		t.Errorf("serial %d within %v of the last look, want 1", got, filesCheck)
 	}
 	c.checked = time.Time{}
 	if got := serial(); got != 2 {

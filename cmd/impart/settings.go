@@ -44,7 +44,7 @@ func between(c *config) []setting {
 		{"IM_LOGIC_LISTEN", "127.0.0.1:9090", address(&c.LogicListen), "address where impart logic serves gateways (gRPC); port 0 picks a free one", false},
 		{"IM_LOGIC_TLS_CERT", "", text(&c.LogicCert, "path of a PEM file"), "certificate chain that this process shows to the other role; read again when the file changes", false},
 		{"IM_LOGIC_TLS_KEY", "", text(&c.LogicKey, "path of a PEM file"), "private key of that certificate", false},
-		{"IM_LOGIC_TLS_CA", "", text(&c.LogicCA, "path of a PEM file"), "certificates of the authorities that the other role's certificate must come from", false},
+		{"IM_LOGIC_TLS_CA", "", text(&c.LogicCA, "path of a PEM file"), "certificates of the authorities that the other role's certificate must come from; read again when the file changes", false},
 		{"IM_LOGIC_TLS_NAME", "", text(&c.LogicName, "a host name"), "name that the certificate of every logic node is for, where it is not the host of its address", false},
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
@@ -30,8 +29,8 @@ type ClientConfig struct {
 	// that the name leads to, now and later. At least one.
 	Nodes []string
 	// TLS is how nodes are met; its ServerName, if any, must be in the certificate of
-	// each, instead of its host. Nil: in plain text.
-	TLS *tls.Config
+	// each, instead of its host. It is asked for each connection. Nil: in plain text.
+	TLS func() *tls.Config
 	// Patience is how long a call waits for a node when there is none; default 2 s.
 	Patience time.Duration
 	Name     string // of this gateway, for logs
@@ -188,11 +187,7 @@ func (c *Client) whyNone() error {
 func (c *Client) options(host string) []grpc.DialOption {
 	creds := insecure.NewCredentials()
 	if c.cfg.TLS != nil {
-		secure := c.cfg.TLS.Clone()
-		if secure.ServerName == "" {
-			secure.ServerName = host
-		}
-		creds = credentials.NewTLS(secure)
+		creds = securedClient(c.cfg.TLS, host)
 	}
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(creds), grpc.WithContextDialer(c.cfg.Dial), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),

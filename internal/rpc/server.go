@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -13,9 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -31,9 +28,9 @@ type ServerConfig struct {
 	// Fit is nil while the node can do its work; an error makes clients prefer other
 	// nodes. It is asked every second. Nil: always fit.
 	Fit func(ctx context.Context) error
-	// TLS is how clients are met, who show a certificate if it says so; nil: in plain
-	// text.
-	TLS     *tls.Config
+	// TLS is how clients are met, who show a certificate if it says so. It is asked for
+	// each connection. Nil: in plain text.
+	TLS     func() *tls.Config
 	Name    string // of the node, for logs
 	Version string // of the program, for people
 
@@ -81,7 +78,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		grpc.UnaryInterceptor(s.count), grpc.WaitForHandlers(true),
 	}
 	if cfg.TLS != nil {
-		options = append(options, grpc.Creds(&telling{TransportCredentials: credentials.NewTLS(cfg.TLS), log: cfg.Log, often: &rate.Sometimes{First: 10, Interval: time.Second}}))
+		options = append(options, grpc.Creds(securedServer(cfg.TLS, cfg.Log)))
 	}
 	s.grpc = grpc.NewServer(options...)
 	impartpb.RegisterLogicServiceServer(s.grpc, &logicService{Server: s})
@@ -91,30 +88,6 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 		s.looking.Go(s.look)
 	}
 	return s, nil
-}
-
-// telling are credentials that log who was turned away, and why: the client mostly
-// learns no more than that its connection broke.
-type telling struct {
-	credentials.TransportCredentials
-	log   *slog.Logger
-	often *rate.Sometimes
-}
-
-// ServerHandshake implements [credentials.TransportCredentials].
-func (t *telling) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	secure, info, err := t.TransportCredentials.ServerHandshake(nc)
-	if err != nil && !errors.Is(err, io.EOF) {
-		t.often.Do(func() {
-			t.log.Warn("a client was turned away: it has to show a certificate of the authority in IM_LOGIC_TLS_CA", "address", nc.RemoteAddr().String(), "err", err)
-		})
-	}
-	return secure, info, err
-}
-
-// Clone implements [credentials.TransportCredentials].
-func (t *telling) Clone() credentials.TransportCredentials {
-	return &telling{t.TransportCredentials.Clone(), t.log, t.often}
 }
 
 // Serve serves on ln until Drain or Close; it returns nil then.
