@@ -36,9 +36,11 @@ FIND_STORE = scripts/find-$(if $(filter mysql,$(STORE)),mariadb,postgres).sh
 # They drive a binary that is built while they run, of which go test's cache knows
 # nothing: it may never answer for them.
 ONCE   := $(GO) test -count=1
-# Stories that are the same whatever the shared servers stand on: those that bring a PostgreSQL of their own.
+# Stories of faults bring their own database: the first ones PostgreSQL, whatever
+# IMPART_STORE and IMPART_REDIS name, the others what these name.
 OWN    := Nodes|OneNode|WhatAnOperator|Proxy|Case07|Case08_DiesBetweenCommitAndFanOutElsewhere|Case22|Case23|Case43_TheDatabase|Case45_TheDatabaseIs
 FAULTS := ^Test(Case|Security|Nodes|OneNode|WhatAnOperator|Proxy|Roles)
+STORIES := ./test/blackbox ./test/crowd
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,10 +128,10 @@ test-roles: ## the same with gateways and logic nodes apart: PostgreSQL, with Re
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	IMPART_SHAPE=roles $(ONCE) $(TESTFLAGS) ./internal/gateway ./internal/api ./client
-	$(ROLES) $(ONCE) -timeout 14m $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) ./test/blackbox
-	$(ROLES) IMPART_STORE=galera IMPART_REDIS=cluster $(ONCE) -timeout 25m -parallel 2 -skip '^Test($(OWN))' $(TESTFLAGS) ./test/blackbox
+	$(ROLES) $(ONCE) -timeout 14m $(TESTFLAGS) $(STORIES)
+	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
+	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
+	$(ROLES) IMPART_STORE=galera IMPART_REDIS=cluster $(ONCE) -timeout 25m -p 1 -parallel 2 -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out
 	@tools=$$(scripts/find-spin.sh) && echo "$(GO) run ./model $$tools $(MODELFLAGS)" && \

@@ -31,20 +31,26 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this origin may not connect: add it to IM_ORIGINS", http.StatusForbidden)
 		return
 	case g.conns.isShut():
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "the server is shutting down", http.StatusServiceUnavailable)
+		refuse(w, "1", "the server is shutting down")
 		return
 	}
 	if g.count.Add(1) > int64(g.cfg.MaxConns) {
 		g.count.Add(-1)
-		w.Header().Set("Retry-After", "5")
-		http.Error(w, "too many connections", http.StatusServiceUnavailable)
+		refuse(w, "5", "too many connections")
 		return
 	}
 	if err := g.upgrade(w, r); err != nil {
 		g.count.Add(-1)
 		g.log.Debug("a handshake failed", "err", err)
 	}
+}
+
+// refuse turns a handshake away. The connection ends with it: a client that kept it
+// would come back on it, and by no balancer to another gateway.
+func refuse(w http.ResponseWriter, seconds, why string) {
+	w.Header().Set("Retry-After", seconds)
+	w.Header().Set("Connection", "close")
+	http.Error(w, why, http.StatusServiceUnavailable)
 }
 
 // upgrade makes a connection of a request. Without an error the connection owns

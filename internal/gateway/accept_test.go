@@ -22,6 +22,9 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 			r.Header.Set("Origin", origin)
 			rec := httptest.NewRecorder()
 			w.g.ServeHTTP(rec, r)
+			if rec.Code == http.StatusServiceUnavailable && (rec.Header().Get("Connection") != "close" || rec.Header().Get("Retry-After") == "") {
+				t.Errorf("no room, and %v: want the end of the connection, and when to come back", rec.Header())
+			}
 			return rec.Code
 		}
 		wants := func(what string, got, want int) {

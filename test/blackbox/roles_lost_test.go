@@ -203,7 +203,7 @@ func TestCase45_TheDatabaseUnderTheRolesIsKilled(t *testing.T) {
 	ana.Start()
 	ben.Start()
 	stop := w.load(ab, ana, ben)
-	for range rounds(1, 4) {
+	for range rounds(1, 3) {
 		<-time.After(700 * time.Millisecond)
 		d.KillDatabase(t)
 		<-time.After(300 * time.Millisecond)
