@@ -26,15 +26,25 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # What drives the real binary from outside is everything under test/ and the
 # browser test of the page; all else is tested with the race detector.
 OUTSIDE := ./test/...
-INSIDE   = $$($(GO) list ./... | grep -v '/test/')
+# The longest come first, so that none of them is left over to run alone at the end.
+LONGEST := ./cmd/impart ./internal/store/sqlstore
+INSIDE   = $(LONGEST) $$($(GO) list ./... | grep -v -e '/test/' -e '/campaign/processes$$')
+
+# A process with the race detector in it sleeps for a second before it ends, to see what
+# is left of its goroutines do. Nothing is left of them (goleak looks), and the tests
+# start hundreds of such processes.
+export GORACE ?= atexit_sleep_ms=0
+# Tests that run side by side do so because they wait for servers: more of them than
+# there are processors. The target vet has looked at the code.
+RACE   := $(GO) test -race -vet=off -parallel 6
 
 # What makes the black box's servers share a PostgreSQL database, and its stories of faults.
 NODES  := IMPART_STORE=postgres IMPART_NODES=2
 ROLES  := $(NODES) IMPART_SHAPE=roles
 # What finds or installs the database of STORE.
 FIND_STORE = scripts/find-$(if $(filter mysql,$(STORE)),mariadb,postgres).sh
-# They drive a binary that is built while they run, of which go test's cache knows
-# nothing: it may never answer for them.
+# For what drives a binary that is built while it runs, of which go test's cache knows
+# nothing: it may never answer for that.
 ONCE   := $(GO) test -count=1
 # Stories of faults bring their own database: the first ones PostgreSQL, whatever
 # IMPART_STORE and IMPART_REDIS name, the others what these name.
@@ -97,7 +107,8 @@ test-go: ## unit and component tests, with the race detector
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	@scripts/find-haproxy.sh >/dev/null
-	$(GO) test -race -timeout 12m $(TESTFLAGS) $(INSIDE)
+	$(RACE) -timeout 12m $(TESTFLAGS) $(INSIDE)
+	$(RACE) -count=1 $(TESTFLAGS) ./internal/lab/campaign/processes
 	$(GO) test $(TESTFLAGS) ./client
 	IMPART_SHAPE=roles $(GO) test $(TESTFLAGS) ./internal/gateway ./internal/api
 	$(GO) test -tags fault $(TESTFLAGS) ./internal/fault

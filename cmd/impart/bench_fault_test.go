@@ -12,6 +12,7 @@ import (
 // TestPlantedBugFailsABench: a server that stores retries twice is found by the
 // bench that it is under, and the same load passes without the bug.
 func TestPlantedBugFailsABench(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +23,7 @@ func TestPlantedBugFailsABench(t *testing.T) {
 	} {
 		cmd := exec.CommandContext(t.Context(), exe, "bench", "storm", "--clients", "5", "--messages", "2", "--live", "2", "--rate", "50", "--duration", "1s", "--every", "300ms")
 		cmd.Args[0] = "impart"
-		cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(), "IM_BUG=" + bug}
+		cmd.Env = []string{endAtOnce, "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir(), "IM_BUG=" + bug}
 		out, err := cmd.Output()
 		if passed := err == nil; passed != (bug == "") {
 			t.Errorf("with the bug %q it ends with %v", bug, err)

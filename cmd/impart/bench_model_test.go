@@ -27,7 +27,7 @@ func TestModelOnPostgresCountsWhatTheDatabaseWrites(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), exe, "bench", "model", "--store", "postgres", "--dir", folder, "--json",
 		"--senders", "4", "--connected", "24", "--at", "0.2", "--duration", "500ms")
 	cmd.Args[0] = "impart"
-	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{endAtOnce, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, failed := cmd.Output()
 	var report bench.Report
 	if err := json.Unmarshal(out, &report); err != nil {

@@ -17,6 +17,7 @@ import (
 // TestBenchInterrupted: Ctrl-C ends the measuring, and what was measured until
 // then is checked and reported. Nothing is left behind.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	text, told, code := interruptBench(t, folder, syscall.SIGINT)
 	if code != exitFailed || !strings.Contains(told, "interrupted: this was not the whole run") {
@@ -32,6 +33,7 @@ func TestBenchInterrupted(t *testing.T) {
 
 // TestBenchInterruptedTwice: it ends at once, and nothing is left behind either.
 func TestBenchInterruptedTwice(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	text, told, code := interruptBench(t, folder, syscall.SIGINT, syscall.SIGTERM)
 	if code != exitFailed || text != "" || !strings.Contains(told, "interrupted twice: ended without a report; its server and its folder are gone") {
@@ -43,6 +45,7 @@ func TestBenchInterruptedTwice(t *testing.T) {
 // TestBenchOnPostgres: the servers and the yardstick are on a private PostgreSQL,
 // which the report names and counts, and nothing of it is left behind.
 func TestBenchOnPostgres(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs PostgreSQL")
 	}
@@ -54,7 +57,7 @@ func TestBenchOnPostgres(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), exe, "bench", "send", "--store", "postgres", "--dir", folder, "--senders", "4", "--conversations", "2",
 		"--turns", "5", "--duration", "200ms", "--rounds", "1", "--compare", "naive,roles")
 	cmd.Args[0] = "impart"
-	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{endAtOnce, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -69,6 +72,7 @@ func TestBenchOnPostgres(t *testing.T) {
 
 // TestBenchStormNotesTooFewStorms: two storms are chance, and three are not.
 func TestBenchStormNotesTooFewStorms(t *testing.T) {
+	t.Parallel()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +80,7 @@ func TestBenchStormNotesTooFewStorms(t *testing.T) {
 	for every, few := range map[string]bool{"450ms": true, "200ms": false} {
 		cmd := exec.CommandContext(t.Context(), exe, "bench", "storm", "--clients", "3", "--messages", "2", "--live", "2", "--rate", "50", "--duration", "1s", "--every", every)
 		cmd.Args[0] = "impart"
-		cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+		cmd.Env = []string{endAtOnce, "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -108,7 +112,7 @@ func interruptBench(t *testing.T, folder string, signals ...syscall.Signal) (tex
 	}
 	cmd := exec.Command(exe, "bench", "send", "--turns", "50", "--senders", "2", "--conversations", "2", "--duration", "1h", "--dir", folder)
 	cmd.Args[0] = "impart"
-	cmd.Env = []string{"HOME=" + folder}
+	cmd.Env = []string{endAtOnce, "HOME=" + folder}
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	errs, err := cmd.StderrPipe()

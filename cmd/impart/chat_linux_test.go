@@ -73,7 +73,7 @@ func startTerminalChat(t *testing.T, url string, args ...string) *terminalChat {
 	// The terminal library closes its reader while it is read (bubbletea 2.1,
 	// cancelreader 0.2), which the race detector would make the exit code of. What is
 	// ours runs under it in internal/chat.
-	c.cmd.Env = []string{"HOME=" + t.TempDir(), "TERM=xterm-256color", "IM_URL=" + url, "GORACE=exitcode=0"}
+	c.cmd.Env = []string{"HOME=" + t.TempDir(), "TERM=xterm-256color", "IM_URL=" + url, endAtOnce + " exitcode=0"}
 	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = theirs, theirs, theirs
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := c.cmd.Start(); err != nil {
@@ -142,6 +142,7 @@ func (c *terminalChat) ends() {
 // The real program on a real terminal: it comes online, sends, leaves with Ctrl-C
 // and at a signal, and sends later what it could not.
 func TestChatOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server, err := startServer(dir, filepath.Join(dir, "server.err"), nil)
 	if err != nil {

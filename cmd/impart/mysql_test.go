@@ -30,6 +30,7 @@ func mysqlDatabase(t *testing.T) (server *mysql.Server, dsn, password string) {
 }
 
 func TestServersShareAMySQLDatabase(t *testing.T) {
+	t.Parallel()
 	_, dsn, password := mysqlDatabase(t)
 	store := []string{"IM_STORE=" + dsn}
 	code, before := impartCommand(t, store, "doctor")
@@ -67,6 +68,7 @@ func TestServersShareAMySQLDatabase(t *testing.T) {
 }
 
 func TestAMySQLDatabaseThatDoesNotOpenIsExplained(t *testing.T) {
+	t.Parallel()
 	server, dsn, password := mysqlDatabase(t)
 	if err := server.Exec(t.Context(), "", "CREATE DATABASE IF NOT EXISTS forbidden"); err != nil {
 		t.Fatal(err)
@@ -124,6 +126,7 @@ func TestAMySQLDatabaseThatCanLoseMessagesIsRefused(t *testing.T) {
 // TestBenchOnMySQL: the servers and the yardstick are on a private MariaDB, which the
 // report names and counts, and nothing of it is left behind.
 func TestBenchOnMySQL(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("-short: needs MariaDB")
 	}
@@ -131,7 +134,7 @@ func TestBenchOnMySQL(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "send", "--store", "mysql", "--dir", folder, "--senders", "4", "--conversations", "2",
 		"--turns", "5", "--duration", "200ms", "--rounds", "1", "--compare", "naive")
 	cmd.Args[0] = "impart"
-	cmd.Env = []string{"HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{endAtOnce, "HOME=" + t.TempDir(), "TMPDIR=" + os.TempDir(), "PATH=" + os.Getenv("PATH")}
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -56,7 +56,7 @@ func impartCommand(t *testing.T, variables []string, args ...string) (code int, 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Args[0] = "impart"
-	cmd.Dir, cmd.Env = t.TempDir(), variables
+	cmd.Dir, cmd.Env = t.TempDir(), append([]string{endAtOnce}, variables...)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	err := cmd.Run()
@@ -149,6 +149,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 }
 
 func TestADatabaseThatDoesNotOpenIsExplained(t *testing.T) {
+	t.Parallel()
 	server, dsn, password := database(t)
 	for name, c := range map[string]struct {
 		store string
@@ -220,9 +221,10 @@ func TestADatabaseThatCanLoseMessagesIsRefused(t *testing.T) {
 
 // A server that is told to stop while it waits for its database does so.
 func TestAStartThatWaitsCanBeStopped(t *testing.T) {
+	t.Parallel()
 	cmd := exec.Command(os.Args[0], "serve", "--listen", "127.0.0.1:0", "--store", "postgres://im@127.0.0.1:1/im")
 	cmd.Args[0] = "impart"
-	cmd.Dir, cmd.Env = t.TempDir(), []string{}
+	cmd.Dir, cmd.Env = t.TempDir(), []string{endAtOnce}
 	log := filepath.Join(cmd.Dir, "log")
 	file, err := os.Create(log)
 	if err != nil {

@@ -30,6 +30,7 @@ func (p *serverProcess) do(t *testing.T, method, path, user, body string) (statu
 }
 
 func TestGatewaysAndLogicNodesShareADatabase(t *testing.T) {
+	t.Parallel()
 	_, dsn, password := database(t)
 	logic := launchRole(t, "logic", []string{"IM_STORE=" + dsn, "IM_LOGIC_LISTEN=127.0.0.1:0"})
 	edge := []string{"IM_LISTEN_STORE=" + dsn, "IM_LOGIC=" + logic.hop}

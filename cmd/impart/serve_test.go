@@ -132,6 +132,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 }
 
 func TestASilentRequestDoesNotHoldTheEndUp(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("waits for the drain's own limit: run without -short")
 	}
@@ -148,6 +149,7 @@ func TestASilentRequestDoesNotHoldTheEndUp(t *testing.T) {
 // A database that takes connections and says nothing is waited for; meanwhile health
 // checks get their answers, and requests wait.
 func TestAServerThatAwaitsItsDatabaseLivesAndIsNotReady(t *testing.T) {
+	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	conformance.Store(t, func(t *testing.T) conformance.Subject {
 		return newSubject(t).subject()
 	})

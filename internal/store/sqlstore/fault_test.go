@@ -133,6 +133,7 @@ func (w *world) dump() string {
 // The nth statement of every kind of write fails, for every n: the write fails as
 // a whole, and a repeat does it as if nothing had been.
 func TestEveryStatementMayFail(t *testing.T) {
+	t.Parallel()
 	ideal := newWorld(t, Options{})
 	want := map[string]string{}
 	ideal.group("c", "ana", "ben")

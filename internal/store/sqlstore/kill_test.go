@@ -83,6 +83,7 @@ type promises struct {
 // A process that is killed at any moment has lost nothing that it was told, and
 // what it was not told is there once after a resend (D1, D2, D4, D7).
 func TestKill(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, Options{})
 	var users []impart.UserID
 	for i := range killSenders {

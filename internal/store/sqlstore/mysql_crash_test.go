@@ -113,6 +113,7 @@ func TestMySQLSessionsEndedUnderLoad(t *testing.T) {
 // the store goes on without being opened anew.
 func TestMySQLCrashKeepsWhatWasAnswered(t *testing.T) {
 	needMySQL(t)
+	t.Parallel()
 	for name, settings := range map[string]map[string]string{"without a binary log": nil, "with one": mysql.Primary()} {
 		t.Run(name, func(t *testing.T) {
 			ctx, server := t.Context(), startMySQL(t, mysql.Options{Settings: settings})

@@ -37,6 +37,7 @@ func startGalera(t testing.TB, settings map[string]string) *mysql.Cluster {
 // TestGaleraConformance runs what concerns several nodes on a cluster of three, the
 // nodes at different servers.
 func TestGaleraConformance(t *testing.T) {
+	t.Parallel()
 	c := startGalera(t, hasty)
 	opts := Options{Patience: 10 * time.Second}
 	conformance.Topics(t, []string{"dedup", "nodes", "failover"}, func(t *testing.T) conformance.Subject {
@@ -48,6 +49,7 @@ func TestGaleraConformance(t *testing.T) {
 // next: what was answered is there, on every server, in the same epoch, and the nodes
 // go on.
 func TestGaleraOutlivesAServer(t *testing.T) {
+	t.Parallel()
 	c := startGalera(t, nil)
 	p := newGaleraPlace(t, c)
 	w := openPgWorld(t, p.dsnFrom(0), Options{Patience: 60 * time.Second})

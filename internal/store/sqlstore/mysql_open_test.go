@@ -58,6 +58,7 @@ func TestMySQLFirstOpenedByManyAtOnce(t *testing.T) {
 // Whatever the database takes text for, ids and bodies are bytes.
 func TestMySQLWithOtherCharacterSets(t *testing.T) {
 	needMySQL(t)
+	t.Parallel()
 	for _, clauses := range []string{"CHARACTER SET latin1 COLLATE latin1_swedish_ci", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"} {
 		t.Run(clauses, func(t *testing.T) {
 			conformance.Topics(t, []string{"keys", "convs"}, func(t *testing.T) conformance.Subject {
@@ -74,6 +75,7 @@ func TestMySQLWithOtherCharacterSets(t *testing.T) {
 // What a server's sessions start with is not what the store's go by.
 func TestMySQLWithLaxSettings(t *testing.T) {
 	needMySQL(t)
+	t.Parallel()
 	server := startMySQL(t, lax)
 	conformance.Topics(t, []string{"keys", "values"}, func(t *testing.T) conformance.Subject {
 		s, err := open(t.Context(), newMyPlaceOn(t, server).dsn(), Options{})
@@ -131,6 +133,7 @@ func TestMySQLRefusesWhatItCannotUse(t *testing.T) {
 // A batch that is larger than a packet may be goes in several.
 func TestMySQLBatchesOfMoreThanAPacket(t *testing.T) {
 	needMySQL(t)
+	t.Parallel()
 	w := openPgWorld(t, newMyPlaceOn(t, startMySQL(t, packets("4M"))).dsn(), Options{})
 	w.group("c", "ana")
 	var items []store.Append

@@ -16,6 +16,7 @@ func TestPlantedBugsAreFoundOnMySQL(t *testing.T) {
 	if os.Getenv("IM_BUG") != "" {
 		t.Skip("this is the run with a bug")
 	}
+	t.Parallel()
 	needMySQL(t)
 	for bug, tests := range map[fault.Bug]string{
 		fault.SentBeforeCommit: "TestMySQLConformance/commit",
@@ -25,6 +26,7 @@ func TestPlantedBugsAreFoundOnMySQL(t *testing.T) {
 		fault.KeepsEpoch:       "TestMySQLConformance/failover",
 	} {
 		t.Run(string(bug), func(t *testing.T) {
+			t.Parallel()
 			out, err := rerun(t, tests, bug)
 			if err == nil {
 				t.Errorf("%s passes with %s planted", tests, bug)

@@ -17,6 +17,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	if os.Getenv("IM_BUG") != "" {
 		t.Skip("this is the run with a bug")
 	}
+	t.Parallel()
 	for bug, tests := range map[fault.Bug]string{
 		fault.SentBeforeCommit:    "TestConformance/commit",
 		fault.NoDedup:             "TestConformance/dedup",
@@ -35,6 +36,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		fault.ThroughSkipsVisible: "TestConformance/page",
 	} {
 		t.Run(string(bug), func(t *testing.T) {
+			t.Parallel()
 			out, err := rerun(t, tests, bug)
 			if err == nil {
 				t.Errorf("%s passes with %s planted", tests, bug)

@@ -95,6 +95,7 @@ func TestPostgresSessionsEndedUnderLoad(t *testing.T) {
 // The server is killed, and recovers, under load: what was answered is there, and
 // the store goes on without being opened anew.
 func TestPostgresCrashKeepsWhatWasAnswered(t *testing.T) {
+	t.Parallel()
 	ctx, server := t.Context(), breakable(t)
 	w := openPgWorld(t, server.DSN("impart"), Options{Patience: 30 * time.Second})
 	w.group("c", "ana")

@@ -20,6 +20,7 @@ import (
 // else a machine without PostgreSQL fails it.
 func TestPostgresConformance(t *testing.T) {
 	needPostgres(t)
+	t.Parallel()
 	// The suite never crashes the server, so that it need not wait for the disk.
 	server, err := postgres.Start(t.Context(), postgres.Options{Settings: map[string]string{"fsync": "off"}})
 	if err != nil {
