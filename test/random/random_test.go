@@ -10,7 +10,11 @@ import (
 	"github.com/impart-im/impart/test/blackbox/impart"
 )
 
-func TestMain(m *testing.M) { os.Exit(impart.Main(m)) }
+// A schedule takes a second, and a fifth of a second of a processor.
+func TestMain(m *testing.M) {
+	impart.SideBySide(6)
+	os.Exit(impart.Main(m))
+}
 
 const steps = 40
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +41,20 @@ func Main(m *testing.M) int {
 		code = max(code, 1)
 	}
 	return code
+}
+
+// SideBySide lets n tests wait side by side, where nearly all of their time is spent waiting for another process: by
+// default as many run as there are processors. It comes before [Main]. An explicit -parallel wins.
+func SideBySide(n int) {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
+		panic(err)
+	}
 }
 
 // ending ends the shared server after the tests, and before its database.
