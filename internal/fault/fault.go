@@ -23,6 +23,8 @@ const (
 	ClockSetBack        Bug = "clock-set-back"        // D5: the store follows the machine's clock back
 	NoFlush             Bug = "no-flush"              // D6: the store does not wait for the disk
 	DupUnwritten        Bug = "dup-unwritten"         // D6: a duplicate is answered without a write, which would wait for the standby
+	CleansByOwnClock    Bug = "cleans-by-own-clock"   // D1: what is too old to be kept is so by the node's own clock
+	DueByOwnClock       Bug = "due-by-own-clock"      // D10: a retry in Redis is due by the gateway's own clock
 	SeqHole             Bug = "seq-hole"              // D7: a refused item uses up a seq
 	SeesAllPush         Bug = "sees-all-push"         // D8: pushes ignore membership periods
 	SeesAllSync         Bug = "sees-all-sync"         // D8: pages ignore membership periods

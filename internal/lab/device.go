@@ -45,15 +45,21 @@ func (b *Bench) TryDevice(addr string, user impart.UserID, device impart.DeviceI
 
 // TryDeviceWithin is TryDevice that gives up after a time.
 func (b *Bench) TryDeviceWithin(within time.Duration, addr string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
-	d, err := b.tryDevice(within, addr, user, device, install, n)
+	token := "dev:" + string(user)
+	d, err := b.tryDevice(within, addr, token, user, device, install, n)
 	// Answered before its commit, a hello is not yet seen by the sub that follows.
 	for tries := 0; b.Sabotage.Bug == fault.SentBeforeCommit && impart.CodeOf(err) == impart.StaleInstall && tries < 10; tries++ {
-		d, err = b.tryDevice(within, addr, user, device, install, n)
+		d, err = b.tryDevice(within, addr, token, user, device, install, n)
 	}
 	return d, err
 }
 
-func (b *Bench) tryDevice(within time.Duration, addr string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
+// TryDeviceUntil is TryDevice at a server with [Bench.Tokens], with one that ends then.
+func (b *Bench) TryDeviceUntil(ends time.Time, addr string, user impart.UserID, device impart.DeviceID) (*Device, error) {
+	return b.tryDevice(replyWithin, addr, token(user, ends), user, device, "i-1", nil)
+}
+
+func (b *Bench) tryDevice(within time.Duration, addr, token string, user impart.UserID, device impart.DeviceID, install string, n *int64) (*Device, error) {
 	d := &Device{b: b, Name: string(user), User: user, ID: device}
 	if device != "d-1" {
 		d.Name += " " + string(device)
@@ -65,7 +71,7 @@ func (b *Bench) tryDevice(within time.Duration, addr string, user impart.UserID,
 		return nil, err
 	}
 	d.Conn = conn
-	if d.Welcome, d.Subbed, err = conn.Login(ctx, user, device, install, n); err != nil {
+	if d.Welcome, d.Subbed, err = conn.LoginWith(ctx, token, device, install, n); err != nil {
 		conn.Close()
 		return nil, err
 	}

@@ -80,22 +80,24 @@ func shapeText(change func(*link.Shape)) string {
 	return s.String()
 }
 
-// clockName is the file that tells the servers of a bench how far their clocks
-// are set.
-const clockName = "clock"
-
 // Clock is the setting with which a server's clock can be moved; see [Bench.SetClock].
-func (b *Bench) Clock() string { return "IM_CLOCK=" + filepath.Join(b.Data, clockName) }
+func (b *Bench) Clock() string { return b.ClockOf("clock") }
+
+// ClockOf is Clock for servers that share the clock of that name, and no other.
+func (b *Bench) ClockOf(name string) string { return "IM_CLOCK=" + filepath.Join(b.Data, name) }
 
 // clockSettles is more than a server takes to read its clock's file again.
 const clockSettles = 100 * time.Millisecond
 
 // SetClock sets the clocks of servers with [Bench.Clock] to the machine's time
 // and by.
-func (b *Bench) SetClock(by time.Duration) {
-	name := filepath.Join(b.Data, clockName)
-	b.Must(os.WriteFile(name+".new", []byte(by.String()), 0o644))
-	b.Must(os.Rename(name+".new", name))
+func (b *Bench) SetClock(by time.Duration) { b.SetClockOf("clock", by) }
+
+// SetClockOf is SetClock for those with [Bench.ClockOf].
+func (b *Bench) SetClockOf(name string, by time.Duration) {
+	file := filepath.Join(b.Data, name)
+	b.Must(os.WriteFile(file+".new", []byte(by.String()), 0o644))
+	b.Must(os.Rename(file+".new", file))
 	b.Pause(clockSettles)
-	b.Note("clock", "set", "by %v", by)
+	b.Note(name, "set", "by %v", by)
 }

@@ -338,17 +338,20 @@ func (s *Server) Hop() string { s.mu.Lock(); defer s.mu.Unlock(); return s.hop }
 // URL is the base of its HTTP endpoints.
 func (s *Server) URL() string { return "http://" + s.Addr() }
 
-// Struck is how often a fault struck at a point, in all processes of the server.
-func (s *Server) Struck(p fault.Point) (times int) {
+// Logged is how often a text stands in the logs of the server's processes.
+func (s *Server) Logged(text string) (times int) {
 	logs, err := filepath.Glob(filepath.Join(s.b.Dir, s.name+"-*.log"))
 	s.b.Must(err)
 	for _, name := range logs {
-		text, err := os.ReadFile(name)
+		log, err := os.ReadFile(name)
 		s.b.Must(err)
-		times += strings.Count(string(text), fault.Struck(p))
+		times += strings.Count(string(log), text)
 	}
 	return times
 }
+
+// Struck is how often a fault struck at a point, in all processes of the server.
+func (s *Server) Struck(p fault.Point) (times int) { return s.Logged(fault.Struck(p)) }
 
 // Metric is the sum of a metric over its labels, of those samples whose line has
 // all of the given texts (`why="sweep"`).

@@ -129,7 +129,7 @@ func (f *failover) beat(ctx context.Context) (alone bool) {
 	}
 	f.beats, f.replicated = beat.Number, beat.Replicated
 	f.tellNamesake(ctx, beat)
-	f.s.ledger.forget(f.s.now()-impart.Millis(promiseAge.Milliseconds()), nil)
+	f.s.ledger.forget(f.s.age()-millisOf(promiseAge), nil)
 	return false
 }
 
@@ -196,7 +196,7 @@ func (f *failover) check(ctx context.Context, halt *store.Halt) error {
 		c.verdict.Behind = c.verdict.Behind || halt.Behind
 		return nil
 	}
-	promises := f.s.ledger.read(f.s.now() - impart.Millis(promiseAge.Milliseconds()))
+	promises := f.s.ledger.read(f.s.age() - millisOf(promiseAge))
 	if f.beats > 0 {
 		promises = append(promises, store.Promise{What: store.PromisedBeat, Node: f.node.ID, Number: f.beats})
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,6 +196,25 @@ func TestAFailoverThatLostMessagesRaisesTheEpochOnceAndNamesThem(t *testing.T) {
 				t.Errorf("the resend got %+v", again)
 			}
 		}
+	})
+}
+
+// A node whose clock is set forward by hours has promised lately all the same.
+func TestALossIsFoundAfterTheClockWasSet(t *testing.T) {
+	var step atomic.Int64
+	failoverStory(t, 1, func(c *cluster) {
+		one := c.nodes[0]
+		standby := one.memory.Standby()
+		one.say(ana, "c", "gone")
+		step.Store(int64(3 * time.Hour))
+		time.Sleep(5 * time.Second) // it has beaten
+		failOver(standby, one)
+		c.settles(5*time.Second, one)
+		if last := one.judged(true); last.Lost != 1 {
+			t.Errorf("lost: %d", last.Lost)
+		}
+	}, func(cfg *logic.Config) {
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(step.Load())) }
 	})
 }
 

@@ -146,9 +146,9 @@ func overtaken() error {
 
 // promise enters promises of one shelf; the error is for whoever waits for them.
 func (s *Service) promise(turn uint64, onto int, promises ...store.Promise) error {
-	now := s.now()
+	age := s.age()
 	for i := range promises {
-		promises[i].Made = now
+		promises[i].Made = age
 	}
 	if !s.ledger.enter(turn, onto, promises...) {
 		return overtaken()

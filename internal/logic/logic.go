@@ -41,6 +41,7 @@ type Service struct {
 	failover  *failover
 	clock     clock
 	mids      mids
+	born      time.Time
 
 	failures rate.Sometimes // keeps a broken store from flooding the log
 
@@ -72,6 +73,7 @@ func New(cfg Config) (*Service, error) {
 		users:     newCache[impart.UserID, knownUser](cachedUsers),
 		audiences: newCache[impart.ConvID, knownAudience](cachedMembers),
 		failures:  rate.Sometimes{First: 10, Interval: time.Second},
+		born:      time.Now(),
 	}
 	s.epoch.reading = make(chan struct{}, 1)
 	s.clock.machine = s.now
@@ -118,9 +120,12 @@ func (s *Service) learn(m bus.Message) {
 	}
 }
 
-// now is this machine's time, for ages that no other node compares: a history of the
-// store that is another has another clock too.
+// now is this machine's time, which somebody may set while the service runs.
 func (s *Service) now() impart.Millis { return impart.Millis(fault.Wall(s.cfg.Now()).UnixMilli()) }
+
+// age is how long the service has run, by a clock that nobody sets: for ages that no
+// other node compares. A history of the store that is another has another clock too.
+func (s *Service) age() impart.Millis { return millisOf(time.Since(s.born)) }
 
 // stamp is the id and the time of a new event, by the store's clock.
 func (s *Service) stamp() (impart.MID, impart.Millis) {

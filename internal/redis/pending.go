@@ -268,6 +268,9 @@ func (p *Pending) Len(ctx context.Context) (int, error) {
 
 // time is the time as the scripts take it: 0 means by Redis' clock.
 func (p *Pending) time() string {
+	if fault.Planted(fault.DueByOwnClock) {
+		return strconv.FormatInt(fault.Wall(time.Now()).UnixMilli(), 10)
+	}
 	if p.cfg.now == nil {
 		return "0"
 	}

@@ -117,7 +117,7 @@ type Promise struct {
 	Epoch   impart.Epoch
 	Node    string
 	Number  int64
-	Made    impart.Millis // when it was given, by the node's clock
+	Made    impart.Millis // when it was given, since the node's start
 }
 
 // Verdict is what one node knows of a change.

@@ -12,13 +12,25 @@ import (
 )
 
 func clocks() []lab.Check {
-	return []lab.Check{{
-		ID: "clock-steps", Invariant: "D5", Only: onSQLite,
-		What:   "The server's clock is set forward and back by hours; each time a message is stored whose wake-up and reply are lost, so that only the sweep can find it.",
-		Expect: "a hint within 6 s, two sweeps, after each step",
-		Twins:  []lab.Sabotage{lab.Planted(fault.ClockSetBack, "the store follows the machine's clock back")},
-		Run:    clockSteps,
-	}}
+	return []lab.Check{
+		{
+			ID: "clock-steps", Invariant: "D5", Only: onSQLite,
+			What:   "The server's clock is set forward and back by hours; each time a message is stored whose wake-up and reply are lost, so that only the sweep can find it.",
+			Expect: "a hint within 6 s, two sweeps, after each step",
+			Twins:  []lab.Sabotage{lab.Planted(fault.ClockSetBack, "the store follows the machine's clock back")},
+			Run:    clockSteps,
+		},
+		{
+			ID: "clock-steps-apart", Invariant: "D5", Only: onServers, Shape: lab.Apart, Limit: 2 * time.Minute,
+			What:   "The clock of the gateways alone, or of one of two logic nodes alone, is set forward and back by hours while messages flow and one is owed an acknowledgement; messages older than 30 minutes are to be removed. Pushes of one gateway are lost.",
+			Expect: "after each step a push within 3 s, another attempt within 5 s, a hint from the sweep within 6 s; messages have the database's time, none is removed, the epoch stays; a connection with a token that has not ended stays",
+			Twins: []lab.Sabotage{
+				lab.Planted(fault.CleansByOwnClock, "what is too old to be kept is so by the node's own clock"),
+				lab.Planted(fault.DueByOwnClock, "a retry is due by the gateway's own clock"),
+			},
+			Run: clockStepsApart,
+		},
+	}
 }
 
 // stepBound is more than two sweeps, each of which is longer than what a sweep

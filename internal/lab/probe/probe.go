@@ -169,7 +169,12 @@ func (c *Conn) Ask(ctx context.Context, f wire.Frame) (wire.ServerFrame, error) 
 
 // Login says hello and starts live delivery: user on a device with an install.
 func (c *Conn) Login(ctx context.Context, user impart.UserID, device impart.DeviceID, install string, n *int64) (*wire.Welcome, *wire.Subbed, error) {
-	reply, err := c.Ask(ctx, &wire.Hello{Token: "dev:" + string(user), Device: device, Install: install, N: n, Proto: wire.Proto})
+	return c.LoginWith(ctx, "dev:"+string(user), device, install, n)
+}
+
+// LoginWith is Login with a token.
+func (c *Conn) LoginWith(ctx context.Context, token string, device impart.DeviceID, install string, n *int64) (*wire.Welcome, *wire.Subbed, error) {
+	reply, err := c.Ask(ctx, &wire.Hello{Token: token, Device: device, Install: install, N: n, Proto: wire.Proto})
 	if err != nil {
 		return nil, nil, err
 	}
