@@ -38,6 +38,7 @@ func TestApartOnMySQL(t *testing.T) {
 // TestPlantedBugsOfNodesAreFound: the judge can fail here too. CAMPAIGN_ALL=1 hunts
 // all.
 func TestPlantedBugsOfNodesAreFound(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	for _, p := range chosen(plantedNodes) {
 		t.Run(string(p.bug), func(t *testing.T) { hunt(t, binary, p, PostgreSQL, campaign.DrawNodes) })
@@ -46,6 +47,7 @@ func TestPlantedBugsOfNodesAreFound(t *testing.T) {
 
 // TestPlantedBugsApartAreFound: nor is it blind where roles are apart.
 func TestPlantedBugsApartAreFound(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	for _, p := range chosen(plantedNodes) {
 		t.Run(string(p.bug), func(t *testing.T) { hunt(t, binary, p, PostgreSQL, campaign.DrawApart) })
@@ -54,6 +56,7 @@ func TestPlantedBugsApartAreFound(t *testing.T) {
 
 // TestPlantedBugsOnMySQLAreFound: nor there on MariaDB.
 func TestPlantedBugsOnMySQLAreFound(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	for _, p := range chosen(plantedMySQL) {
 		t.Run(string(p.bug), func(t *testing.T) { hunt(t, binary, p, MySQL, campaign.DrawApart) })

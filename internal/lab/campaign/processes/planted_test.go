@@ -1,8 +1,11 @@
 package processes
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/impart-im/impart/internal/fault"
@@ -45,6 +48,7 @@ var planted = []plant{
 
 // TestPlantedBugsAreFound: the judge can fail. CAMPAIGN_ALL=1 hunts all.
 func TestPlantedBugsAreFound(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	t.Run("bugs", func(t *testing.T) {
 		for _, p := range chosen(planted) {
@@ -56,17 +60,40 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	})
 }
 
+// built is the binary of the servers, which the first who needs it builds.
+var built struct {
+	once      sync.Once
+	dir, path string
+	err       error
+}
+
+// building removes that binary after the tests.
+type building struct{ m *testing.M }
+
+func (b building) Run() int {
+	code := b.m.Run()
+	if err := os.RemoveAll(built.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
 // program is the binary of the servers.
 func program(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts real servers: run without -short")
 	}
-	binary, err := lab.Program(t.Context(), os.Getenv("IMPART_FAULT_BIN"), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "impart-processes-"); built.err == nil {
+			built.path, built.err = lab.Program(context.Background(), os.Getenv("IMPART_FAULT_BIN"), built.dir)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
 	}
-	return binary
+	return built.path
 }
 
 // chosen are the bugs to hunt in this run.

@@ -11,7 +11,7 @@ import (
 	"github.com/impart-im/impart/internal/lab/campaign"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(building{m}) }
 
 func number(t *testing.T, name string, value uint64) uint64 {
 	t.Helper()
@@ -32,6 +32,7 @@ func TestProcesses(t *testing.T) { clean(t, "CAMPAIGN_RUNS", 4, "", campaign.Dra
 // clean runs the plans that draw makes, as many as the variable says or so many of
 // them, and wants no finding.
 func clean(t *testing.T, variable string, many uint64, store string, draw func(seed uint64, steps int) *campaign.Plan) {
+	t.Parallel()
 	binary := program(t)
 	first, runs := number(t, "CAMPAIGN_SEED", 1), number(t, variable, many)
 	t.Run("seeds", func(t *testing.T) {
