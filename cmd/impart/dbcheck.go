@@ -161,7 +161,7 @@ func vouched(settings []store.Setting, replication string) []store.Setting {
 		if f := &settings[i]; ofStandbys(f) && (f.Value == "" || f.Value == "none") {
 			f.Safe, f.Want = false, "the names of the standbys that a commit waits for"
 			if f.Name == "replication" {
-				f.Want = "semi-synchronous without a time-out of less than an hour, or Galera"
+				f.Want = "semi-synchronous without a time-out of less than an hour and with wait_no_slave, or Galera"
 			}
 			f.Why = "IM_REPLICATION=sync vouches that a failover loses nothing, and no commit waits for a standby"
 		}

@@ -23,7 +23,8 @@ func readMySettings(s session) (myValues, error) {
 	}
 	err := s.query(`SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'innodb_flush_method',
 		'log_bin', 'sync_binlog', 'binlog_format', 'read_only', 'wsrep_on',
-		'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout',
+		'rpl_semi_sync_master_enabled', 'rpl_semi_sync_master_timeout', 'rpl_semi_sync_master_wait_no_slave',
+		'rpl_semi_sync_source_enabled', 'rpl_semi_sync_source_timeout', 'rpl_semi_sync_source_wait_no_replica',
 		'aurora_version')`, keep)
 	if err == nil {
 		err = s.query("SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'Innodb_redo_log_enabled')", keep)
@@ -37,11 +38,14 @@ func (v myValues) on(name string) bool {
 	return value == "ON" || value == "1"
 }
 
-// semiSync reports whether every commit waits for a replica, for however long.
+// semiSync reports whether every commit waits for a replica, for however long, and also
+// while none is connected: told not to (wait_no_slave), the primary answers as soon as
+// the last one has gone.
 func (v myValues) semiSync() bool {
-	for _, name := range []string{"rpl_semi_sync_master_", "rpl_semi_sync_source_"} {
+	for name, alone := range map[string]string{"rpl_semi_sync_master_": "wait_no_slave", "rpl_semi_sync_source_": "wait_no_replica"} {
 		timeout, err := strconv.ParseInt(v[name+"timeout"], 10, 64)
-		if v.on(name+"enabled") && err == nil && timeout >= longestSync {
+		_, told := v[name+alone]
+		if v.on(name+"enabled") && err == nil && timeout >= longestSync && (!told || v.on(name+alone)) {
 			return true
 		}
 	}
