@@ -194,3 +194,43 @@ func TestAReplicaHasWhatItsPrimaryHas(t *testing.T) {
 	_, err = pool.Exec("INSERT INTO kept VALUES (2)")
 	must(t, err)
 }
+
+// What waits for a replica that hears no more is committed when it is ended, and on the
+// primary alone.
+func TestWhatWaitedForADeafReplicaIsOnThePrimaryAlone(t *testing.T) {
+	primary := start(t, Options{Settings: Primary()})
+	must(t, primary.CreateDatabase(t.Context(), "im"))
+	replica, err := primary.Replica(t.Context(), Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, replica.Close()) })
+	must(t, primary.Synchronous(t.Context()))
+	must(t, primary.Exec(t.Context(), "im", "CREATE TABLE kept (n int PRIMARY KEY) ENGINE=InnoDB"))
+	until(t, "the replica has all of it", func() bool { caught, err := replica.Caught(t.Context(), primary); return err == nil && caught })
+	must(t, replica.Deafen(t.Context()))
+	until(t, "the replica is gone", func() bool { n, err := primary.Followers(t.Context()); return err == nil && n == 0 })
+	outcome := make(chan error, 1)
+	go func() { outcome <- primary.Exec(t.Context(), "im", "INSERT INTO kept VALUES (1)") }()
+	ended := 0
+	until(t, "somebody waits", func() bool { n, err := primary.EndWaiters(t.Context()); ended += n; return err != nil || ended > 0 })
+	if err := <-outcome; err == nil {
+		t.Error("a session that was ended has an answer")
+	}
+	there, lacks := ask[int](t, primary, "im", "SELECT COUNT(*) FROM kept"), ask[int](t, replica, "im", "SELECT COUNT(*) FROM kept")
+	if there != 1 || lacks != 0 {
+		t.Errorf("%d rows on the primary, %d on the replica", there, lacks)
+	}
+	must(t, primary.Asynchronous(t.Context()))
+	must(t, primary.Exec(t.Context(), "im", "INSERT INTO kept VALUES (2)"))
+}
+
+// until waits for something to become true.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	every := time.NewTicker(readyEvery)
+	defer every.Stop()
+	for overdue := time.Now().Add(20 * time.Second); !ok(); <-every.C {
+		if time.Now().After(overdue) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
