@@ -20,7 +20,7 @@ func TestCase14_FiftyAtOnceOverTheRoles(t *testing.T) {
 func TestCase17_RollingRestartOfTheRoles(t *testing.T) {
 	w, logic := onApart(t, 2, 2)
 	ab := w.conv("ab", "ana", "ben")
-	ana, ben := w.device("ana", "phone"), w.device("ben", "phone")
+	ana, ben := w.hasty(w.addr, "ana", "phone"), w.device("ben", "phone")
 	ana.Start()
 	ben.Start()
 	posted := 0

@@ -17,9 +17,17 @@ func (w *world) device(name, device string) *rawclient.Device {
 
 // deviceAt makes a correct client that dials what address gives. It is stopped at the end of the test.
 func (w *world) deviceAt(address func() string, name, device string) *rawclient.Device {
-	d := rawclient.NewDevice(rawclient.DeviceOptions{
-		User: w.user(name), Device: device, Install: "i1", Token: "dev:" + w.user(name), Address: address,
-	})
+	return w.deviceWith(rawclient.DeviceOptions{Device: device, Address: address}, name)
+}
+
+// hasty makes a correct client that soon makes a request again that was not answered, also when the connection lives.
+func (w *world) hasty(address func() string, name, device string) *rawclient.Device {
+	return w.deviceWith(rawclient.DeviceOptions{Device: device, Address: address, ResendAfter: 50 * time.Millisecond}, name)
+}
+
+func (w *world) deviceWith(o rawclient.DeviceOptions, name string) *rawclient.Device {
+	o.User, o.Install, o.Token = w.user(name), "i1", "dev:"+w.user(name)
+	d := rawclient.NewDevice(o)
 	w.t.Cleanup(d.Stop)
 	return d
 }

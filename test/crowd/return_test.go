@@ -26,7 +26,7 @@ const few, writes = 12, 10
 
 // maxReads bounds what one who comes back costs the database: it takes four transactions to greet it and to give it what
 // it lacks, and some for what goes on meanwhile.
-const maxReads = 10
+const maxReads = 8
 
 // A gateway with all of a crowd is killed, and the other one has room for half of them: they come back spread over time,
 // those that are turned away when they were told to, and to fetch what they lack costs each a few reads. Those that write
