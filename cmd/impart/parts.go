@@ -195,7 +195,7 @@ func (p *parts) openBus(ctx context.Context, c *config, log *slog.Logger, regist
 	}
 	cfg := pgbus.Config{DSN: c.listenStore(), Origin: p.origin, WakesInStore: true, Log: log, Metrics: registry}
 	if s, is := p.store.(*sqlstore.Store); is {
-		cfg.Vouch = s.Vouch
+		cfg.Vouch.Query, cfg.Vouch.Judge = s.Vouch()
 	}
 	err := awaiting(ctx, log, cfg.DSN, func(ctx context.Context) error {
 		opened, err := pgbus.Open(ctx, cfg)

@@ -165,17 +165,19 @@ func (l *listener) ping(ctx context.Context) error {
 	payload, _ := bus.AppendPayload(nil, l.b.cfg.Origin)
 	ctx, cancel := context.WithTimeoutCause(ctx, l.b.patience(), errSilent)
 	defer cancel()
-	if l.b.cfg.Vouch != nil {
-		if err := l.b.cfg.Vouch(ctx, l.conn.PgConn()); err != nil {
-			return orCause(ctx, err)
-		}
+	query := "NULL"
+	if l.b.cfg.Vouch.Judge != nil {
+		query = "(" + l.b.cfg.Vouch.Query + ")"
 	}
 	var backlog float64
+	var says *string
 	l.owed = true
-	err := l.conn.QueryRow(ctx, "SELECT pg_notification_queue_usage(), pg_notify("+bus.NotifyChannel+", $1)", string(payload)).Scan(&backlog, nil)
+	err := l.conn.QueryRow(ctx, "SELECT pg_notification_queue_usage(), "+query+"::text, pg_notify("+bus.NotifyChannel+", $1)", string(payload)).Scan(&backlog, &says, nil)
 	if isQueueFull(err) {
 		// The connection is well. What others tell may be lost; they know, and say so later.
-		l.owed, backlog, err = false, 1, nil
+		l.owed, backlog, err = false, 1, l.b.cfg.Vouch.ask(ctx, l.conn.PgConn())
+	} else if err == nil && l.b.cfg.Vouch.Judge != nil {
+		err = l.b.cfg.Vouch.heard(l.conn.PgConn(), deref(says))
 	}
 	if err != nil {
 		return orCause(ctx, err)
@@ -221,6 +223,14 @@ func (l *listener) take(note *pgconn.Notification) {
 		l.b.metrics.heard.Add(float64(len(messages)))
 		l.b.local.Publish(context.Background(), messages...)
 	}
+}
+
+// deref is what p points to, "" for nil.
+func deref(p *string) string {
+	if p == nil {
+		return ""
+	}
+	return *p
 }
 
 // queueFull is the SQLSTATE of a COMMIT that finds no room for its notifications.

@@ -18,6 +18,7 @@ type muter struct {
 	ln      net.Listener
 	on      atomic.Bool
 	dropped atomic.Int64
+	answers atomic.Int64 // exchanges that have ended
 	work    sync.WaitGroup
 
 	mu    sync.Mutex // guards what follows
@@ -72,6 +73,9 @@ func (m *muter) relay(client io.Writer, server io.Reader) {
 		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
 		if _, err := io.ReadFull(server, body); err != nil {
 			return
+		}
+		if head[0] == 'Z' { // ready for the next one
+			m.answers.Add(1)
 		}
 		if head[0] == 'A' && m.on.Load() {
 			m.dropped.Add(1)

@@ -37,10 +37,9 @@ type Config struct {
 	// transaction that stores it and under this bus's origin. A Wake that is published
 	// then reaches this node alone.
 	WakesInStore bool
-	// Vouch refuses a server that is not the one that the store is at: an older primary
-	// that is back, another database. Each connection is asked when it is made, and
-	// again before it is relied on; nil takes every server.
-	Vouch func(context.Context, *pgconn.PgConn) error
+	// Vouch refuses a server that is not the one that the store is at. Each connection is
+	// asked when it is made, and again in each statement that relies on it.
+	Vouch Vouch
 	// Ping is how often the bus sends itself a notification. A connection on which
 	// none comes back until the next is due is given up: a half-open one is found
 	// after at most twice this time. 0 means 2 seconds.
@@ -92,13 +91,12 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 		// A standby refuses both LISTEN and NOTIFY, and the next host may be the primary.
 		db.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	if vouch, attrs := cfg.Vouch, db.ValidateConnect; vouch != nil {
-		db.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error { // the next host may be the right one
-			if err := attrs(ctx, conn); err != nil {
-				return err
-			}
-			return vouch(ctx, conn)
+	attrs := db.ValidateConnect
+	db.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error { // the next host may be the right one
+		if err := attrs(ctx, conn); err != nil {
+			return err
 		}
+		return cfg.Vouch.ask(ctx, conn)
 	}
 	if cfg.Origin == "" {
 		cfg.Origin = randomOrigin()

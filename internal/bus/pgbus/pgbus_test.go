@@ -2,16 +2,13 @@ package pgbus_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
@@ -537,32 +534,4 @@ func BenchmarkTelling(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds(), "messages/s")
 	})
-}
-
-// A server that is no longer the store's is left, also by a connection that works; what
-// was published meanwhile is told once the right one is there.
-func TestAServerThatIsNotTheStoresIsLeft(t *testing.T) {
-	t.Parallel()
-	m := newMedium(t)
-	var wrong atomic.Bool
-	here := m.node("here", "", func(cfg *pgbus.Config) {
-		cfg.Vouch = func(context.Context, *pgconn.PgConn) error {
-			if wrong.Load() {
-				return errors.New("an older primary")
-			}
-			return nil
-		}
-	})
-	there := m.node("there", "", nil)
-	for round := range 2 {
-		wrong.Store(true)
-		until(t, "leaving it", func() bool { return here.Health() != nil })
-		if err := here.Health(); !strings.Contains(err.Error(), "an older primary") {
-			t.Errorf("the reason is %v", err)
-		}
-		here.says(wake(round))
-		wrong.Store(false)
-		there.hears(wake(round))
-		until(t, "hearing again", func() bool { return here.Health() == nil && here.count(missed) == round+1 })
-	}
 }

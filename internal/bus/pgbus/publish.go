@@ -186,15 +186,33 @@ func (s *speaker) try(ctx context.Context, payloads []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(s.b.patience(), 3*time.Second))
 	defer cancel()
-	if s.b.cfg.Vouch != nil {
-		if err := s.b.cfg.Vouch(ctx, s.conn.PgConn()); err != nil {
-			s.hangUp()
-			return err
-		}
-	}
-	_, err := s.conn.Exec(ctx, "SELECT pg_notify("+bus.NotifyChannel+", payload) FROM unnest($1::text[]) AS payload", payloads)
+	err := s.notify(ctx, payloads)
 	if err != nil && !isQueueFull(err) {
 		s.hangUp()
 	}
 	return err
+}
+
+// notify tells payloads, unless the server is not the store's. The same statement makes
+// sure that it still says of itself what was judged; only if not, it is asked.
+func (s *speaker) notify(ctx context.Context, payloads []string) error {
+	const tell = "SELECT pg_notify(" + bus.NotifyChannel + ", payload) FROM unnest($1::text[]) AS payload"
+	vouch := &s.b.cfg.Vouch
+	for {
+		says, err := vouch.again(s.conn.PgConn())
+		if err != nil {
+			return err
+		}
+		if vouch.Judge == nil {
+			_, err := s.conn.Exec(ctx, tell, payloads)
+			return err
+		}
+		tag, err := s.conn.Exec(ctx, tell+" WHERE ("+vouch.Query+") = $2::text", payloads, says)
+		if err != nil || tag.RowsAffected() > 0 {
+			return err
+		}
+		if err := vouch.ask(ctx, s.conn.PgConn()); err != nil {
+			return err
+		}
+	}
 }

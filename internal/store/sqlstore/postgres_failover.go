@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,24 +150,29 @@ func (p *pgEngine) forAside() *pgconn.Config {
 	return cfg
 }
 
-// Vouch is nil for a connection of somebody else's, as of the bus, to the database that
-// the store is at: the accepted one, and no other store beside it. UNAVAILABLE.
-func (s *Store) Vouch(ctx context.Context, conn *pgconn.PgConn) error {
+// vouchQuery is what identity.vouch goes by, in one text.
+const vouchQuery = "SELECT " + serverName + " || ' ' || judged || ' ' || store || ' ' || incarnation FROM meta"
+
+// Vouch tells somebody else, such as the bus, whether a PostgreSQL server is the one
+// that the store is at: the accepted one, and no other store beside it. query gives a
+// text there, and judge is nil for the right one and asks nobody. Both are zero for a
+// store that is elsewhere. UNAVAILABLE.
+func (s *Store) Vouch() (query string, judge func(says string) error) {
 	p, is := s.engine.(*pgEngine)
 	if !is {
-		return nil
+		return "", nil
 	}
-	var server string
-	var has history
-	t := &pgSession{ctx: ctx, conn: conn, link: &pgLink{}}
-	err := t.query("SELECT "+serverName+", epoch, incarnation, judged, store FROM meta", func(r row) error {
-		server, has = r.str(0), history{epoch: impart.Epoch(r.num(1)), incarnation: r.str(2), judged: r.num(3), store: r.str(4)}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("the store is not there: %w", err)
+	return vouchQuery, func(says string) error {
+		part := strings.SplitN(says, " ", 4)
+		if len(part) != 4 {
+			return impart.Errorf(impart.Unavailable, "the server says nothing of the store")
+		}
+		judged, err := strconv.ParseInt(part[1], 10, 64)
+		if err != nil {
+			return impart.Errorf(impart.Unavailable, "the server says %q of the store", says)
+		}
+		return p.identity.vouch(part[0], history{judged: judged, store: part[2], incarnation: part[3]})
 	}
-	return p.identity.vouch(server, has)
 }
 
 // leaveAside ends the connection aside.

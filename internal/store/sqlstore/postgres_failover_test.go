@@ -3,8 +3,11 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/lab/postgres"
@@ -254,7 +257,32 @@ func TestPostgresAnotherStoreIsNeverGoneOnWith(t *testing.T) {
 		p.exec(t, fmt.Sprintf("ALTER SCHEMA %[1]s RENAME TO %[1]s_tmp; ALTER SCHEMA %[2]s RENAME TO %[1]s; ALTER SCHEMA %[1]s_tmp RENAME TO %[2]s", p.name, other))
 		p.terminate(t)
 	}
+	query, judge := w.Vouch()
+	vouched := func() error {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), p.dsnIn(p.name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(context.Background())
+		var says string
+		if err := conn.QueryRow(t.Context(), query).Scan(&says); err != nil {
+			t.Fatal(err)
+		}
+		return judge(says)
+	}
+	if err := vouched(); err != nil {
+		t.Errorf("it does not vouch for its own server: %v", err)
+	}
+	for _, says := range []string{"", "7", "7/00000001.1.2 x s i", "7/00000001.1.2 1 s i"} {
+		if impart.CodeOf(judge(says)) != impart.Unavailable {
+			t.Errorf("it vouches for a server that says %q", says)
+		}
+	}
 	swap()
+	if err := vouched(); impart.CodeOf(err) != impart.Unavailable || !strings.Contains(err.Error(), "another store") {
+		t.Errorf("it vouches for another store: %v", err)
+	}
 	for range 3 {
 		if got := w.Append(t.Context(), []store.Append{w.msg("ana", "c", "astray", "x")})[0]; impart.CodeOf(got.Err) != impart.Unavailable {
 			t.Errorf("a message to another store got %+v", got)
@@ -264,5 +292,8 @@ func TestPostgresAnotherStoreIsNeverGoneOnWith(t *testing.T) {
 		}
 	}
 	swap()
+	if err := vouched(); err != nil {
+		t.Errorf("it does not vouch for its own store that is back: %v", err)
+	}
 	w.sends(w.msg("ana", "c", "after", "x"))
 }
