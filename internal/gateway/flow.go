@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/fault"
 	"github.com/impart-im/impart/internal/pending"
 )
 
@@ -21,6 +22,7 @@ type flow struct {
 	first     impart.Seq // the lowest seq that is missing, as far as known
 	checked   impart.Seq // the conversation's head when the store was last asked
 	delivered impart.Seq // the device's cursor, or unknown
+	attempts  int        // since the cursor moved, the first push among them; the set, which counts them too, may forget
 	spent     bool       // all attempts are used; only a moved cursor starts them anew
 	retried   bool       // it was tried again or hinted: its time says nothing (Karn)
 	timed     impart.Seq // the push whose acknowledgement is being timed; 0: none
@@ -32,6 +34,12 @@ type flow struct {
 }
 
 func (f *flow) lags() bool { return f.head > 0 && f.delivered < f.head }
+
+// attempt counts one more, and reports whether the flow has none left. c.mu is held.
+func (f *flow) attempt() (spent bool) {
+	f.attempts++
+	return f.attempts > pending.Attempts && !fault.Planted(fault.RetriesForEver)
+}
 
 // key names the flow of conv on this connection. c.mu is held.
 func (c *conn) key(conv impart.ConvID) pending.Key {
@@ -81,6 +89,7 @@ func (c *conn) pushing(conv impart.ConvID, first, last impart.Seq, now time.Time
 	if f.timed == 0 {
 		f.timed, f.timedAt, f.retried = last, now, false
 	}
+	f.attempts = max(1, f.attempts)
 	return pending.Entry{Key: c.key(conv), Seq: last, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}, true
 }
 
@@ -107,11 +116,12 @@ func (c *conn) advance(conv impart.ConvID, delivered impart.Seq, now time.Time) 
 		}
 		f.timed, f.retried = 0, false
 	}
-	f.spent, f.first, f.since, f.heardAt, f.nextHint, f.pause = false, delivered+1, now, 0, time.Time{}, 0
+	f.attempts, f.spent, f.first, f.since, f.heardAt, f.nextHint, f.pause = 0, false, delivered+1, now, 0, time.Time{}, 0
 	entry := pending.Entry{Key: c.key(conv), Seq: f.head, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}
 	if !f.lags() {
 		return settled, entry
 	}
+	f.attempts = 1 // what was pushed before
 	return moved, entry
 }
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -273,5 +274,60 @@ func TestAFlowThatCaughtUpElsewhereIsNotTried(t *testing.T) {
 		ben.wants("event", "event", "event")
 		time.Sleep(time.Minute)
 		ben.wants()
+	})
+}
+
+// forgets takes from the set what it holds, as Redis may lose it.
+func (w *world) forgets() {
+	for _, c := range w.g.conns.all() {
+		must(w.t, w.g.cfg.Pending.Drop(w.t.Context(), c.id))
+	}
+}
+
+// What the set has forgotten the gateway knows: a flow gets no more attempts for it.
+func TestASetThatForgetsGivesNoAttemptsAnew(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Sweep = time.Hour }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d-phone"), w.connect("u-ben", "d-phone")
+		ana.says("c-ab", "m1", "hi")
+		ben.wants("event")
+		time.Sleep(5 * time.Second)
+		ben.wants("event", "event") // attempts 2 and 3
+		w.forgets()
+		ana.says("c-ab", "m2", "still there?")
+		ben.wants("event")
+		time.Sleep(time.Second + scanEvery)
+		if f := ben.wants("hint"); f["why"] != "retry" { // attempt 4
+			t.Errorf("hint = %v", f)
+		}
+		for i := range 3 {
+			time.Sleep(time.Minute)
+			ana.says("c-ab", fmt.Sprint("m", 3+i), "still there?")
+			ben.wants("event") // live, and no more
+			w.forgets()
+		}
+		if n, _ := w.g.cfg.Pending.Len(t.Context()); n != 0 {
+			t.Errorf("%d flows are pending", n)
+		}
+		ben.acks("c-ab", 1)
+		time.Sleep(time.Second + scanEvery)
+		ben.wants("hint")
+	})
+}
+
+// A cursor that moves elsewhere gives attempts anew too.
+func TestACursorThatMovesElsewhereGivesAttemptsAnew(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Sweep = 20 * time.Second }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ben.acks("c-ab", 0)
+		ana.says("c-ab", "m1", "hi")
+		time.Sleep(27 * time.Second)
+		ben.take() // every attempt, and the hint of a sweep
+		w.logic.Ack(w.t.Context(), impart.Ack{Session: w.g.conns.of("u-ben")[0].session, Items: []impart.AckItem{{Conv: "c-ab", Seq: 1}}})
+		time.Sleep(14 * time.Second) // a sweep finds out
+		ben.take()
+		ana.says("c-ab", "m2", "hi")
+		ben.wants("event")
+		time.Sleep(time.Second + scanEvery)
+		ben.wants("event")
 	})
 }

@@ -82,9 +82,10 @@ func (c *conn) adopts(conv impart.ConvID, now time.Time) (entry pending.Entry, l
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f := c.flows[conv]
-	if f == nil || !f.lags() || f.spent || c.stage != open {
+	if f == nil || !f.lags() || f.spent || c.stage != open || f.attempts >= pending.Attempts {
 		return entry, false
 	}
+	f.attempts++
 	f.since, f.retried = now, true
 	return pending.Entry{Key: c.key(conv), Seq: f.head, Ladder: c.rtt.ladder(c.g.cfg.Ladder)}, true
 }

@@ -58,9 +58,12 @@ func (g *Gateway) retry(ctx context.Context, entry pending.Entry) {
 		return
 	}
 	f.retried = true
-	if entry.Attempts > pending.Attempts {
+	if spent := f.attempt(); spent || entry.Attempts > pending.Attempts {
 		f.spent = true
 		c.mu.Unlock()
+		if entry.Attempts <= pending.Attempts { // the set had forgotten some
+			g.note(g.cfg.Pending.Settle(ctx, entry.Key))
+		}
 		g.metrics.deliverFailed.WithLabelValues("ack_timeout").Inc()
 		return
 	}

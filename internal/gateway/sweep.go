@@ -160,6 +160,9 @@ func (c *conn) learn(a ask, lag impart.Lag, epoch impart.Epoch, now time.Time) {
 		return
 	}
 	known := f.head
+	if f.delivered != unknown && lag.Delivered > f.delivered { // it moved on another road
+		f.attempts, f.spent = 0, false
+	}
 	f.raise(lag.Delivered+1, lag.Head, now)
 	f.delivered = max(f.delivered, lag.Delivered)
 	f.checked = max(f.checked, a.head)
