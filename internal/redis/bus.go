@@ -43,7 +43,7 @@ type Bus struct {
 	names names
 	local *bus.Local // takes messages to this node's subscribers
 	wants wants
-	out   outbox
+	out   *bus.Outbox
 
 	stop    context.CancelFunc // ends what follows
 	running sync.WaitGroup
@@ -82,7 +82,7 @@ func newBus(ctx context.Context, c *Client, cfg BusConfig, names names) *Bus {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{cfg: cfg, c: c, names: names, local: bus.NewLocal(), out: newOutbox(), up: make(chan struct{})}
+	b := &Bus{cfg: cfg, c: c, names: names, local: bus.NewLocal(), out: bus.NewOutbox(0), up: make(chan struct{})}
 	b.wants.turn = make(chan struct{})
 	if !cfg.Selective {
 		b.wants.all = 1
@@ -109,9 +109,11 @@ func (b *Bus) register() (unregister func()) {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	return registerAll(b.cfg.Metrics, m.told, m.heard, m.missed, m.breaks, m.lost,
+	return registerAll(b.cfg.Metrics, m.told, m.heard, m.missed, m.breaks,
 		gauge("im_bus_up", "1 while messages flow between the nodes.", func() float64 { return upness(b.Health()) }),
-		gauge("im_bus_queue", "Messages that wait to be told to the other nodes.", func() float64 { return float64(b.out.size()) }),
+		gauge("im_bus_queue", "Messages that wait to be told to the other nodes.", func() float64 { return float64(b.out.Len()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "im_bus_dropped_total", Help: "Messages that were never told to the other nodes: too many waited, or they could not be sent."},
+			func() float64 { return float64(b.out.Dropped()) }),
 		gauge("im_bus_channels", "Channels of conversations that this node listens to.", func() float64 { return float64(b.wants.count()) }))
 }
 
@@ -146,7 +148,7 @@ func (b *Bus) start(ctx context.Context) {
 // Publish implements [bus.Bus]. It neither waits for Redis nor for room.
 func (b *Bus) Publish(ctx context.Context, messages ...bus.Message) {
 	b.local.Publish(ctx, messages...)
-	b.out.put(messages)
+	b.out.Put(messages)
 }
 
 // Subscribe implements [bus.Bus].
@@ -194,13 +196,7 @@ func (b *Bus) Close() error {
 	if again {
 		return nil
 	}
-	b.out.close()
-	timer := time.NewTimer(time.Second)
-	defer timer.Stop()
-	select {
-	case <-b.out.drained:
-	case <-timer.C:
-	}
+	b.out.Close(time.Second)
 	b.stop()
 	b.running.Wait()
 	b.unlisten()

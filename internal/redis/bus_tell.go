@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,95 +10,21 @@ import (
 	"github.com/impart-im/impart/internal/bus"
 )
 
-// outboxLimit is how many messages may wait to be told to the other nodes. Past it
-// all of them are dropped, and one Missed takes their place.
-const outboxLimit = 8192
-
-// outbox holds what the other nodes have not been told yet.
-type outbox struct {
-	more    chan struct{} // holds one token while there may be something
-	drained chan struct{} // closed when the outbox is closed and empty, or given up
-
-	mu       sync.Mutex // guards what follows
-	messages []bus.Message
-	dropped  int // and not yet counted
-	closed   bool
-}
-
-func newOutbox() outbox { return outbox{more: make(chan struct{}, 1), drained: make(chan struct{})} }
-
-func (o *outbox) put(messages []bus.Message) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.closed || len(messages) == 0 {
-		return
-	}
-	for i := range messages {
-		if len(o.messages) >= outboxLimit {
-			o.dropped += len(o.messages)
-			o.messages = append(o.messages[:0], bus.Message{Kind: bus.Missed})
-		}
-		o.messages = append(o.messages, messages[i])
-	}
-	signal(o.more)
-}
-
-// lost puts the word that something was lost before all that waits.
-func (o *outbox) lost(n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.dropped += n
-	if len(o.messages) == 0 || o.messages[0].Kind != bus.Missed {
-		o.messages = append([]bus.Message{{Kind: bus.Missed}}, o.messages...)
-	}
-	signal(o.more)
-}
-
-// take is everything that waits, and how many were dropped. spare is an empty slice to
-// queue into.
-func (o *outbox) take(spare []bus.Message) (messages []bus.Message, dropped int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	messages, o.messages = o.messages, spare
-	dropped, o.dropped = o.dropped, 0
-	return messages, dropped
-}
-
-func (o *outbox) size() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.messages)
-}
-
-// over reports whether the outbox is closed and empty.
-func (o *outbox) over() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.closed && len(o.messages) == 0
-}
-
-func (o *outbox) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.closed = true
-	signal(o.more)
-}
-
 // tell sends what waits to the other nodes, until ctx ends or the outbox is closed and
 // empty. What cannot be sent is not kept: newer hints are worth more. That it is lost
 // is told to everybody as soon as that can be sent.
 func (b *Bus) tell(ctx context.Context) {
-	defer close(b.out.drained)
+	defer b.out.Finish()
 	var spare []bus.Message
 	for failed := 0; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.out.more:
+		case <-b.out.More():
 		}
-		messages, dropped := b.out.take(spare[:0])
-		b.c.metrics.lost.Add(float64(dropped))
+		messages := b.out.Take(spare[:0])
 		lost, err := b.send(ctx, messages)
+		b.out.Lost(lost)
 		clear(messages) // their strings are not kept alive
 		spare = messages
 		b.setMute(err)
@@ -109,36 +34,35 @@ func (b *Bus) tell(ctx context.Context) {
 				b.cfg.Log.Warn("the bus cannot tell other nodes what is new; their sweeps find it", "err", err)
 			}
 			b.c.metrics.failed.WithLabelValues(partBus).Inc()
-			b.out.lost(lost)
 			if !wait(ctx, 25*time.Millisecond+rand.N(min(b.cfg.MaxBackoff, 25*time.Millisecond<<min(failed, 10)))) {
 				return
 			}
 			continue
 		}
 		failed = 0
-		if b.out.over() {
+		if b.out.Empty() {
 			return
 		}
 	}
 }
 
-// send sends messages, twice if need be, and counts those that were not sent.
-func (b *Bus) send(ctx context.Context, messages []bus.Message) (lost int, err error) {
+// send sends messages, twice if need be, and gives back those that were not sent.
+func (b *Bus) send(ctx context.Context, messages []bus.Message) (lost []bus.Message, err error) {
 	conn := b.c.get()
 	if len(messages) == 0 {
-		return 0, nil
+		return nil, nil
 	}
 	if conn == nil {
-		return len(messages), errDown
+		return messages, errDown
 	}
 	letters := b.letters(messages)
 	for attempt := 0; attempt < 2 && len(letters) > 0; attempt++ {
 		letters, err = b.post(ctx, conn, letters)
 	}
 	for i := range letters {
-		lost += letters[i].messages
+		lost = append(lost, letters[i].messages...)
 	}
-	b.c.metrics.told.Add(float64(len(messages) - lost))
+	b.c.metrics.told.Add(float64(len(messages) - len(lost)))
 	return lost, err
 }
 
@@ -146,7 +70,7 @@ func (b *Bus) send(ctx context.Context, messages []bus.Message) (lost int, err e
 type letter struct {
 	to       string
 	payload  string
-	messages int
+	messages []bus.Message
 }
 
 // letters puts what goes through one channel together.
@@ -164,9 +88,9 @@ func (b *Bus) letters(messages []bus.Message) []letter {
 	for _, c := range order {
 		for rest := to[c]; len(rest) > 0; {
 			var payload []byte
-			before := len(rest)
+			all := rest
 			payload, rest = bus.AppendPayload(nil, b.cfg.Origin, rest...)
-			letters = append(letters, letter{b.names.of(c), string(payload), before - len(rest)})
+			letters = append(letters, letter{b.names.of(c), string(payload), all[:len(all)-len(rest)]})
 		}
 	}
 	return letters

@@ -275,7 +275,7 @@ func TestABrokenLineIsMadeGood(t *testing.T) {
 		until(t, "saying that it is deaf", func() bool { return here.Health() != nil && there.Health() != nil })
 		// Its own subscribers are told all the same, and nobody waits.
 		began := time.Now()
-		for i := range 3 * outboxLimit {
+		for i := range 3 * bus.OutboxLimit {
 			here.says(wake("c", impart.Seq(i)))
 			if i%1000 == 999 {
 				here.hears(wake("c", impart.Seq(i)))

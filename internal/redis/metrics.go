@@ -15,7 +15,6 @@ type metrics struct {
 	inherited prometheus.Counter
 	leases    *prometheus.CounterVec
 	dropped   *prometheus.CounterVec
-	lost      prometheus.Counter
 	told      prometheus.Counter
 	heard     prometheus.Counter
 	missed    prometheus.Counter
@@ -38,7 +37,6 @@ func newMetrics() *metrics {
 		inherited: counter("im_pending_inherited_total", "Unacknowledged flows that were taken over from gateways whose lease had ended."),
 		leases:    counters("im_pending_lease_total", "Leases of this gateway's set that were got, and that were found lost.", "what", "got", "lost"),
 		dropped:   counters("im_redis_dropped_total", "What was not told to Redis because too much waited for it, by part.", "part", partPending, partDedup),
-		lost:      counter("im_bus_dropped_total", "Messages that were never told to the other nodes: too many waited."),
 		told:      counter("im_bus_told_total", "Messages that were told to the other nodes; those that the store tells are not among them."),
 		heard:     counter("im_bus_heard_total", "Messages that were heard from other nodes."),
 		missed:    counter("im_bus_missed_total", "Times that the bus may have missed something, and what it was had to be looked for."),

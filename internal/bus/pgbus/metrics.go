@@ -42,12 +42,10 @@ func (m *metrics) register(registerer prometheus.Registerer, b *Bus) (unregister
 			return 1
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_bus_queue", Help: "Messages that wait to be told to the other nodes."}, func() float64 {
-			waiting, _ := b.out.sizes()
-			return float64(waiting)
+			return float64(b.out.Len())
 		}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "im_bus_dropped_total", Help: "Messages that were never told to the other nodes: too many waited."}, func() float64 {
-			_, dropped := b.out.sizes()
-			return float64(dropped)
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "im_bus_dropped_total", Help: "Messages that were never told to the other nodes: too many waited, or they could not be sent."}, func() float64 {
+			return float64(b.out.Dropped())
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "im_bus_backlog", Help: "How full the database's queue of notifications is, 0 to 1."}, func() float64 {
 			b.mu.Lock()

@@ -59,7 +59,7 @@ type Bus struct {
 	log     *slog.Logger
 	local   *bus.Local // takes messages to this node's subscribers
 	metrics *metrics
-	out     queue
+	out     *bus.Outbox
 
 	stop    context.CancelFunc // ends what follows
 	running sync.WaitGroup
@@ -110,7 +110,10 @@ func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	b := &Bus{cfg: cfg, db: db, log: cfg.Log, local: bus.NewLocal(), metrics: newMetrics(), out: newQueue()}
+	b := &Bus{cfg: cfg, db: db, log: cfg.Log, local: bus.NewLocal(), metrics: newMetrics(), out: bus.NewOutbox(0)}
+	if cfg.WakesInStore {
+		b.out = bus.NewOutbox(bus.Wake)
+	}
 	b.hosts.Watch(&db.Config)
 	first, err := b.listen(ctx)
 	if err != nil {
@@ -137,7 +140,7 @@ func (b *Bus) Origin() string { return b.cfg.Origin }
 // Publish implements [bus.Bus]. It neither waits for the database nor for room.
 func (b *Bus) Publish(ctx context.Context, messages ...bus.Message) {
 	b.local.Publish(ctx, messages...)
-	b.out.put(messages, b.cfg.WakesInStore)
+	b.out.Put(messages)
 }
 
 // Subscribe implements [bus.Bus].
@@ -180,11 +183,7 @@ func (b *Bus) Close() error {
 	if again {
 		return nil
 	}
-	b.out.close()
-	select {
-	case <-b.out.drained:
-	case <-time.After(closeWithin):
-	}
+	b.out.Close(closeWithin)
 	b.stop()
 	b.running.Wait()
 	b.unlisten()

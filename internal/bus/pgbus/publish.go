@@ -2,8 +2,6 @@ package pgbus
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,93 +9,10 @@ import (
 	"github.com/impart-im/impart/internal/bus"
 )
 
-// queueLimit is how many messages may wait to be told to the other nodes. Past it
-// all of them are dropped, and one Missed takes their place.
-const queueLimit = 8192
-
-// queue holds what the other nodes have not been told yet.
-type queue struct {
-	more    chan struct{} // holds one token while there may be something
-	drained chan struct{} // closed when the queue is closed and empty, or given up
-
-	mu       sync.Mutex // guards what follows
-	messages []bus.Message
-	dropped  int64
-	closed   bool
-}
-
-func newQueue() queue { return queue{more: make(chan struct{}, 1), drained: make(chan struct{})} }
-
-// put queues messages; without those that the store tells by itself.
-func (q *queue) put(messages []bus.Message, wakesInStore bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return
-	}
-	for i := range messages {
-		if wakesInStore && messages[i].Kind == bus.Wake {
-			continue
-		}
-		if len(q.messages) >= queueLimit {
-			q.lose(0)
-		}
-		q.messages = append(q.messages, messages[i])
-	}
-	if len(q.messages) > 0 {
-		q.signal()
-	}
-}
-
-// lose drops all that waits, and more that waits no longer; one Missed says so.
-func (q *queue) lose(more int) {
-	q.dropped += int64(len(q.messages) + more)
-	q.messages = append(q.messages[:0], bus.Message{Kind: bus.Missed})
-}
-
-// lost notes that messages which had been taken could not be told.
-func (q *queue) lost(n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	// What waits was published later: it stays, and the word of the loss goes before it.
-	q.dropped += int64(n)
-	q.messages = slices.Insert(q.messages, 0, bus.Message{Kind: bus.Missed})
-	q.signal()
-}
-
-func (q *queue) signal() {
-	select {
-	case q.more <- struct{}{}:
-	default:
-	}
-}
-
-// take is everything that waits. spare is an empty slice to queue into.
-func (q *queue) take(spare []bus.Message) (messages []bus.Message, closed bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	messages, q.messages = q.messages, spare
-	return messages, q.closed
-}
-
-func (q *queue) close() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	q.signal()
-}
-
-// sizes are what waits and what was dropped, for the metrics.
-func (q *queue) sizes() (waiting int, dropped int64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.messages), q.dropped
-}
-
 // tell sends what waits to the other nodes, all of it in one transaction, until ctx
-// ends or the queue is closed and empty.
+// ends or the outbox is closed and empty.
 func (b *Bus) tell(ctx context.Context) {
-	defer close(b.out.drained)
+	defer b.out.Finish()
 	s := speaker{b: b}
 	defer s.hangUp()
 	var spare []bus.Message
@@ -105,15 +20,15 @@ func (b *Bus) tell(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.out.more:
+		case <-b.out.More():
 		}
-		messages, closed := b.out.take(spare[:0])
+		messages := b.out.Take(spare[:0])
 		if len(messages) > 0 && !s.say(ctx, messages) {
 			return
 		}
 		clear(messages) // their strings are not kept alive
 		spare = messages
-		if waiting, _ := b.out.sizes(); closed && waiting == 0 {
+		if b.out.Empty() {
 			return
 		}
 	}
@@ -155,8 +70,8 @@ func (s *speaker) say(ctx context.Context, messages []bus.Message) bool {
 		}
 		s.b.set(&s.b.mute, err)
 		old := false
-		if waiting, _ := s.b.out.sizes(); waiting >= queueLimit/2 {
-			s.b.out.lost(len(messages)) // those that wait are newer, and told as soon as it goes
+		if s.b.out.Len() >= bus.OutboxLimit/2 {
+			s.b.out.Lost(messages) // those that wait are newer, and told as soon as it goes
 			old = true
 		}
 		if !s.b.pause(ctx, s.failed) || old {
