@@ -3,13 +3,14 @@ package gateway
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/gobwas/ws"
+
+	"github.com/impart-im/impart/internal/lab/pipe"
 )
 
 func TestHandshakesThatAreRefused(t *testing.T) {
@@ -48,30 +49,17 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 	})
 }
 
-// pipes is a listener whose connections are pipes.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	nc, ok := <-p
-	if !ok {
-		return nil, net.ErrClosed
-	}
-	return nc, nil
-}
-func (p pipes) Close() error   { return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
 // handshake writes a handshake with a subprotocol and what else the client sends
 // with it, and reads up to the frames of the server.
 func (w *world) handshake(subprotocol string, more []byte) *client {
 	w.t.Helper()
-	listener := make(pipes)
+	listener := pipe.Listen("gateway")
 	server := &http.Server{Handler: w.g}
 	go func() { _ = server.Serve(listener) }()
-	w.t.Cleanup(func() { close(listener) })
-	remote, nc := net.Pipe()
+	w.t.Cleanup(func() { _ = listener.Close() })
+	nc, err := listener.Dial(w.t.Context())
+	must(w.t, err)
 	w.t.Cleanup(func() { _ = nc.Close() })
-	listener <- remote
 	cl := &client{w: w, nc: nc, gate: make(chan struct{}, 1), done: make(chan struct{})}
 	cl.gate <- struct{}{}
 	go func() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/pipe"
 	"github.com/impart-im/impart/internal/rpc/impartpb"
 )
 
@@ -339,7 +339,7 @@ func TestVersionsThatShareNothingSayWhatToUpgrade(t *testing.T) {
 
 		old := grpc.NewServer()
 		impartpb.RegisterLogicServiceServer(old, oldNode{})
-		ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		ln := pipe.Listen("node")
 		w.mu.Lock()
 		w.nodes["node:1"] = &running{addr: "node:1", ln: ln}
 		w.mu.Unlock()
@@ -449,7 +449,7 @@ func TestAnAnswerThatFitsNothingEndsTheConnection(t *testing.T) {
 			inNetwork(t, func(w *network) {
 				server := grpc.NewServer()
 				impartpb.RegisterLogicServiceServer(server, mad{answer: answer})
-				ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+				ln := pipe.Listen("node")
 				w.nodes["node:1"] = &running{addr: "node:1", ln: ln}
 				var serving sync.WaitGroup
 				serving.Go(func() { _ = server.Serve(ln) })

@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/pipe"
 	"github.com/impart-im/impart/internal/rpc/impartpb"
 )
 
@@ -83,7 +83,7 @@ func TestACallThatFailsGoesElsewhere(t *testing.T) {
 		inNetwork(t, func(w *network) {
 			server := grpc.NewServer()
 			impartpb.RegisterLogicServiceServer(server, mad{fails: code})
-			ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+			ln := pipe.Listen("node")
 			w.nodes["mad:1"] = &running{addr: "mad:1", ln: ln}
 			var serving sync.WaitGroup
 			serving.Go(func() { _ = server.Serve(ln) })
@@ -112,7 +112,7 @@ func TestTheOnlyNodeGetsTime(t *testing.T) {
 		heals := &atomic.Int32{}
 		heals.Store(maxTries - 1)
 		impartpb.RegisterLogicServiceServer(server, mad{fails: codes.Internal, heals: heals})
-		ln := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+		ln := pipe.Listen("node")
 		w.nodes["mad:1"] = &running{addr: "mad:1", ln: ln}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(ln) })

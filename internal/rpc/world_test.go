@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/pipe"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +41,7 @@ type network struct {
 type running struct {
 	*Server
 	addr   string
-	ln     *pipes
+	ln     *pipe.Listener
 	served chan struct{}
 
 	mu    sync.Mutex // guards the rest
@@ -58,7 +59,7 @@ func (w *network) serve(addr string, logic logicAndAdmin, set ...func(*ServerCon
 	}
 	s, err := NewServer(cfg)
 	must(w.t, err)
-	n := &running{Server: s, addr: addr, ln: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}, served: make(chan struct{})}
+	n := &running{Server: s, addr: addr, ln: pipe.Listen("node"), served: make(chan struct{})}
 	go func() { _ = s.Serve(n.ln); close(n.served) }()
 	w.mu.Lock()
 	w.nodes[addr] = n
@@ -98,14 +99,12 @@ func (w *network) dial(ctx context.Context, addr string) (net.Conn, error) {
 	n.mu.Lock()
 	n.conns = append(n.conns, there)
 	n.mu.Unlock()
-	select {
-	case n.ln.conns <- there:
-		return here, nil
-	case <-n.ln.done:
+	if err := n.ln.Hand(ctx, there); errors.Is(err, net.ErrClosed) {
 		return nil, errRefused
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	} else if err != nil {
+		return nil, err
 	}
+	return here, nil
 }
 
 // client connects to nodes, and is closed with the test.
@@ -123,29 +122,6 @@ func pair(t testing.TB, logic logicAndAdmin) *Client {
 	w.serve("node:1", logic)
 	return w.client("node:1")
 }
-
-// pipes is a listener whose connections are made in this process.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case nc := <-p.conns:
-		return nc, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "node", Net: "pipe"} }
 
 // node is the node at an address.
 func (w *network) node(addr string) *running {

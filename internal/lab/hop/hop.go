@@ -8,9 +8,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 
 	"github.com/impart-im/impart"
+	"github.com/impart-im/impart/internal/lab/pipe"
 	"github.com/impart-im/impart/internal/rpc"
 )
 
@@ -24,7 +24,7 @@ type Rules interface {
 type Hop struct {
 	*rpc.Client
 	server *rpc.Server
-	accept *pipes
+	accept *pipe.Listener
 	served chan error // gets how serving ended
 }
 
@@ -34,10 +34,10 @@ func New(rules Rules) (*Hop, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hop{server: server, accept: &pipes{conns: make(chan net.Conn), done: make(chan struct{})}, served: make(chan error, 1)}
+	h := &Hop{server: server, accept: pipe.Listen("hop"), served: make(chan error, 1)}
 	go func() { h.served <- server.Serve(h.accept) }()
 	h.Client, err = rpc.NewClient(rpc.ClientConfig{
-		Nodes: []string{"node:1"}, Dial: func(ctx context.Context, _ string) (net.Conn, error) { return h.accept.dial(ctx) },
+		Nodes: []string{"node:1"}, Dial: func(ctx context.Context, _ string) (net.Conn, error) { return h.accept.Dial(ctx) },
 	})
 	if err != nil {
 		return nil, errors.Join(err, server.Close(), <-h.served)
@@ -49,41 +49,3 @@ func New(rules Rules) (*Hop, error) {
 func (h *Hop) Close() error {
 	return errors.Join(h.Client.Close(), h.server.Close(), <-h.served)
 }
-
-// pipes is a listener whose connections are made in this process.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
-	here, there := net.Pipe()
-	select {
-	case p.conns <- there:
-		return here, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Accept implements [net.Listener].
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case nc := <-p.conns:
-		return nc, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-// Close implements [net.Listener].
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-// Addr implements [net.Listener].
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "hop", Net: "pipe"} }

@@ -8,46 +8,31 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/impart-im/impart/internal/lab/pipe"
 )
 
-// pipes is a listener and a server of net.Pipe, for bubbles of virtual time.
-type pipes struct {
-	calls   chan net.Conn
-	servers chan net.Conn
-	closed  chan struct{}
-}
-
-func (l *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-l.calls:
-		return conn, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
+func call(t *testing.T, l *pipe.Listener) net.Conn {
+	t.Helper()
+	client, err := l.Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func (l *pipes) Close() error { close(l.closed); return nil }
-
-func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
-func (l *pipes) dial(context.Context) (net.Conn, error) {
-	proxy, server := net.Pipe()
-	l.servers <- server
-	return proxy, nil
+	return client
 }
 
 // bubble runs a story with a proxy in virtual time.
 func bubble(t *testing.T, seed uint64, story func(t *testing.T, p *Proxy, call func() (client, server net.Conn))) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{calls: make(chan net.Conn), servers: make(chan net.Conn, 1), closed: make(chan struct{})}
-		p := Serve(seed, l, l.dial)
-		defer p.Close()
-		story(t, p, func() (net.Conn, net.Conn) {
-			client, proxy := net.Pipe()
-			l.calls <- proxy
-			return client, <-l.servers
+		l, servers := pipe.Listen("proxy"), make(chan net.Conn, 1)
+		p := Serve(seed, l, func(context.Context) (net.Conn, error) {
+			proxy, server := net.Pipe()
+			servers <- server
+			return proxy, nil
 		})
+		defer p.Close()
+		story(t, p, func() (net.Conn, net.Conn) { return call(t, l), <-servers })
 	})
 }
 
@@ -237,16 +222,14 @@ func TestBandwidthIsLimited(t *testing.T) {
 
 func TestRefusedAndUnreached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := &pipes{calls: make(chan net.Conn), closed: make(chan struct{})}
+		l := pipe.Listen("proxy")
 		p := Serve(1, l, func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() })
 		defer p.Close()
 		var told []string
 		p.Notify(func(what string) { told = append(told, what) })
 		for _, refuse := range []bool{true, false} {
 			p.Refuse(refuse)
-			client, proxy := net.Pipe()
-			l.calls <- proxy
-			if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			if _, err := call(t, l).Read(make([]byte, 1)); err != io.EOF {
 				t.Error(err)
 			}
 		}

@@ -122,16 +122,14 @@ func (l *Link) dial(ctx context.Context) (net.Conn, error) {
 	l.conns[r] = true
 	l.mu.Unlock()
 	l.w.closing.Go(r.run)
-	select {
-	case accept.conns <- server:
-		return client, nil
-	case <-accept.done:
+	if err := accept.Hand(ctx, server); err != nil {
 		r.cut()
-		return nil, errUnreachable
-	case <-ctx.Done():
-		r.cut()
-		return nil, ctx.Err()
+		if errors.Is(err, net.ErrClosed) {
+			err = errUnreachable
+		}
+		return nil, err
 	}
+	return client, nil
 }
 
 // relay carries one connection, frame by frame.

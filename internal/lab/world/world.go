@@ -10,7 +10,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/gateway"
 	"github.com/impart-im/impart/internal/lab/hop"
+	"github.com/impart-im/impart/internal/lab/pipe"
 	"github.com/impart-im/impart/internal/logic"
 	"github.com/impart-im/impart/internal/pending"
 	"github.com/impart-im/impart/internal/store/memstore"
@@ -39,7 +39,7 @@ type World struct {
 	hop     *hop.Hop // nil unless the roles are apart
 	bus     bus.Bus
 	server  *http.Server
-	accept  *pipes
+	accept  *pipe.Listener
 	closing sync.WaitGroup // servers that have crashed and are still going down
 
 	mu    sync.Mutex // guards what follows
@@ -88,7 +88,7 @@ func (w *World) start() error {
 	if w.gateway, err = gateway.New(edge); err != nil {
 		return err
 	}
-	accept := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	accept := pipe.Listen("world")
 	server := &http.Server{Handler: w.gateway, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
 	w.closing.Go(func() { _ = server.Serve(accept) })
 	w.mu.Lock()
@@ -181,26 +181,3 @@ func (w *World) Conversation(conv impart.ConvID, users ...impart.UserID) error {
 	_, _, err := w.Logic.PutConversation(context.Background(), spec)
 	return err
 }
-
-// pipes is a listener whose connections are made in this process.
-type pipes struct {
-	conns chan net.Conn
-	once  sync.Once
-	done  chan struct{}
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case nc := <-p.conns:
-		return nc, nil
-	case <-p.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error {
-	p.once.Do(func() { close(p.done) })
-	return nil
-}
-
-func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "world", Net: "pipe"} }
