@@ -16,9 +16,8 @@ func another(server string, halt *store.Halt) error {
 	return fmt.Errorf("the database's history is %s now, and not %s: look again", server, halt.Now.Incarnation)
 }
 
-// unkept are those of the promises that are not kept. forget drops what was read
-// ahead for those before.
-func unkept(s session, promises []store.Promise, forget func()) ([]store.Promise, error) {
+// unkept are those of the promises that are not kept.
+func unkept(s deferring, promises []store.Promise) ([]store.Promise, error) {
 	var out []store.Promise
 	for len(promises) > 0 {
 		some := promises[:min(len(promises), promisesAtOnce)]
@@ -27,7 +26,7 @@ func unkept(s session, promises []store.Promise, forget func()) ([]store.Promise
 		for i := range some {
 			asks[i] = askFor(&some[i])
 		}
-		forget()
+		s.forget()
 		if err := s.prefetch(asks); err != nil {
 			return nil, err
 		}
@@ -42,7 +41,7 @@ func unkept(s session, promises []store.Promise, forget func()) ([]store.Promise
 			}
 		}
 	}
-	forget()
+	s.forget()
 	return out, nil
 }
 
@@ -76,6 +75,7 @@ func askFor(p *store.Promise) ask {
 type deferring interface {
 	session
 	later(query string, args ...any)
+	forget() // drops what was read ahead
 }
 
 // judgingStatements are those of a judgement that are not written in the same way

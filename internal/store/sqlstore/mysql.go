@@ -50,6 +50,7 @@ type myEngine struct {
 	aside    myAside
 	windows  windows
 	places   places
+	succession
 }
 
 // places say when it was last looked where the log ends, which costs.
@@ -80,6 +81,7 @@ func openMySQL(ctx context.Context, dsn string, s *Store) (_ *myEngine, err erro
 		return nil, err
 	}
 	m := &myEngine{s: s}
+	m.succession = succession{known: &m.identity, by: m, sql: &myJudging, clock: myStatements.clock}
 	if m.servers, err = newServers(address); err != nil {
 		return nil, err
 	}
@@ -107,7 +109,7 @@ func (m *myEngine) close() error {
 	return err
 }
 
-// reset gives up what is idle in the pools.
+// reset implements [beside].
 func (m *myEngine) reset() {
 	m.writers.reset()
 	m.readers.reset()

@@ -73,27 +73,6 @@ func (m *myEngine) leave(ctx context.Context, of store.Node) error {
 	})
 }
 
-// halted implements [engine].
-func (m *myEngine) halted() *store.Halt { return m.identity.halted() }
-
-// look implements [engine].
-func (m *myEngine) look(ctx context.Context) (halt *store.Halt, err error) {
-	m.leaveAside()
-	was := m.identity.before()
-	err = m.apart(ctx, "", "", func(_ *mySession, server string, end int64, has history) error {
-		var err error
-		halt, err = m.identity.look(was, server, end, has)
-		return err
-	})
-	if err != nil && halt == nil {
-		halt = m.identity.halted()
-	}
-	if halt == nil {
-		m.leaveAside()
-	}
-	return halt, err
-}
-
 // myAside is a connection beside the pools, which refuse what is not accepted. It is
 // kept from one question to the next, as on PostgreSQL.
 type myAside struct {
@@ -108,16 +87,15 @@ func (a *myAside) close() {
 	}
 }
 
-// leaveAside ends the connection aside.
+// leaveAside implements [beside].
 func (m *myEngine) leaveAside() {
 	m.aside.mu.Lock()
 	defer m.aside.mu.Unlock()
 	m.aside.close()
 }
 
-// apart runs do in a transaction on the connection aside, one that reads unless begin
-// says otherwise. do is told what the server is.
-func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *mySession, server string, end int64, has history) error) (err error) {
+// apart implements [beside].
+func (m *myEngine) apart(ctx context.Context, judges bool, do func(t deferring, server string, end int64, has history) error) (err error) {
 	m.aside.mu.Lock()
 	defer m.aside.mu.Unlock()
 	defer func() {
@@ -134,8 +112,9 @@ func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *myS
 			return fmt.Errorf("no connection to the database: %w", err)
 		}
 	}
-	if begin == "" {
-		begin = m.flavour.snapshot
+	begin, lock := m.flavour.snapshot, ""
+	if judges {
+		begin, lock = myStatements.begin, myStatements.forUpdate
 	}
 	t := &mySession{ctx: ctx, conn: m.aside.conn}
 	t.later(begin)
@@ -154,48 +133,9 @@ func (m *myEngine) apart(ctx context.Context, begin, lock string, do func(t *myS
 
 // settingsApart are the settings while the store is halted.
 func (m *myEngine) settingsApart(ctx context.Context) (out []store.Setting, err error) {
-	err = m.apart(ctx, "", "", func(t *mySession, _ string, _ int64, _ history) error {
+	err = m.apart(ctx, false, func(t deferring, _ string, _ int64, _ history) error {
 		out, err = mySettings(t, m.flavour)
 		return err
 	})
 	return out, err
-}
-
-// missing implements [engine].
-func (m *myEngine) missing(ctx context.Context, halt *store.Halt, promises []store.Promise) (out []store.Promise, err error) {
-	err = m.apart(ctx, "", "", func(t *mySession, server string, _ int64, _ history) error {
-		if server != halt.Now.Incarnation {
-			return another(server, halt)
-		}
-		out, err = unkept(t, promises, func() { t.known = nil })
-		return err
-	})
-	return out, err
-}
-
-// judge implements [engine]: one transaction that locks the row of meta.
-func (m *myEngine) judge(ctx context.Context, halt *store.Halt, given store.Verdict, rule store.Rule) (out store.Judgement, err error) {
-	was := m.identity.before()
-	var after history
-	err = m.apart(ctx, myStatements.begin, myStatements.forUpdate, func(t *mySession, server string, _ int64, has history) error {
-		if server != halt.Now.Incarnation {
-			return another(server, halt)
-		}
-		var now impart.Millis
-		if err := t.query("SELECT "+myClock, func(r row) error { now = impart.Millis(r.num(0)); return nil }); err != nil {
-			return err
-		}
-		j := judging{t: t, sql: &myJudging, row: has, server: server, given: given, now: now}
-		var err error
-		out, err = j.judge(halt, was, rule)
-		after = j.row
-		return err
-	})
-	if err != nil || out.Waiting {
-		return store.Judgement{Waiting: out.Waiting}, err
-	}
-	m.leaveAside()
-	m.identity.adopt(after)
-	m.reset()
-	return out, nil
 }

@@ -109,6 +109,9 @@ func (t *mySession) later(query string, args ...any) {
 	t.queued = append(t.queued, myQuery(query, nil, args...))
 }
 
+// forget implements [deferring].
+func (t *mySession) forget() { t.known = nil }
+
 // prefetch implements [session]: all the answers come in one round trip.
 func (t *mySession) prefetch(asks []ask) error {
 	if t.known == nil {

@@ -60,6 +60,7 @@ type pgEngine struct {
 	identity identity
 	aside    aside
 	windows  windows
+	succession
 }
 
 // openPostgres opens the database that dsn names.
@@ -69,6 +70,7 @@ func openPostgres(ctx context.Context, dsn string, s *Store) (_ *pgEngine, err e
 		return nil, fmt.Errorf("store: %w", err) // it is told without the password
 	}
 	p := &pgEngine{s: s, pooled: s.opts.Pooled}
+	p.succession = succession{known: &p.identity, by: p, sql: &pgJudging, clock: pgStatements.clock}
 	p.prepare(cfg.ConnConfig)
 	p.bare = cfg.ConnConfig.Config.Copy()
 	if err := p.migrate(ctx, cfg.ConnConfig); err != nil {
@@ -218,7 +220,7 @@ func (p *pgEngine) settings(s session) ([]store.Setting, error) { return pgSetti
 
 // settingsApart are the settings while the store is halted.
 func (p *pgEngine) settingsApart(ctx context.Context) (out []store.Setting, err error) {
-	err = p.apart(ctx, pgStatements.snapshot, "", func(t *pgSession, _ string, _ int64, _ history) error {
+	err = p.apart(ctx, false, func(t deferring, _ string, _ int64, _ history) error {
 		out, err = pgSettings(t)
 		return err
 	})

@@ -51,27 +51,6 @@ func (p *pgEngine) leave(ctx context.Context, of store.Node) error {
 	})
 }
 
-// halted implements [engine].
-func (p *pgEngine) halted() *store.Halt { return p.identity.halted() }
-
-// look implements [engine].
-func (p *pgEngine) look(ctx context.Context) (halt *store.Halt, err error) {
-	p.leaveAside()
-	was := p.identity.before()
-	err = p.apart(ctx, pgStatements.snapshot, "", func(_ *pgSession, server string, end int64, has history) error {
-		var err error
-		halt, err = p.identity.look(was, server, end, has)
-		return err
-	})
-	if err != nil && halt == nil {
-		halt = p.identity.halted()
-	}
-	if halt == nil {
-		p.leaveAside()
-	}
-	return halt, err
-}
-
 // aside is a connection beside the pools, which refuse what is not accepted. It is
 // kept from one question to the next: where the first of several hosts is frozen, a
 // new one takes long.
@@ -89,9 +68,12 @@ func (a *aside) close() {
 	}
 }
 
-// apart runs do in a transaction on the connection aside. do is told what the server
-// is.
-func (p *pgEngine) apart(ctx context.Context, begin, lock string, do func(t *pgSession, server string, end int64, has history) error) (err error) {
+// apart implements [beside].
+func (p *pgEngine) apart(ctx context.Context, judges bool, do func(t deferring, server string, end int64, has history) error) (err error) {
+	begin, lock := pgStatements.snapshot, ""
+	if judges {
+		begin, lock = pgStatements.begin, pgStatements.forUpdate
+	}
 	p.aside.mu.Lock()
 	defer p.aside.mu.Unlock()
 	defer func() {
@@ -175,51 +157,17 @@ func (s *Store) Vouch() (query string, judge func(says string) error) {
 	}
 }
 
-// leaveAside ends the connection aside.
+// leaveAside implements [beside].
 func (p *pgEngine) leaveAside() {
 	p.aside.mu.Lock()
 	defer p.aside.mu.Unlock()
 	p.aside.close()
 }
 
-// missing implements [engine].
-func (p *pgEngine) missing(ctx context.Context, halt *store.Halt, promises []store.Promise) (out []store.Promise, err error) {
-	err = p.apart(ctx, pgStatements.snapshot, "", func(t *pgSession, server string, _ int64, _ history) error {
-		if server != halt.Now.Incarnation {
-			return another(server, halt)
-		}
-		out, err = unkept(t, promises, func() { t.known = nil })
-		return err
-	})
-	return out, err
-}
-
-// judge implements [engine]: one transaction that locks the row of meta.
-func (p *pgEngine) judge(ctx context.Context, halt *store.Halt, given store.Verdict, rule store.Rule) (out store.Judgement, err error) {
-	was := p.identity.before()
-	var after history
-	err = p.apart(ctx, pgStatements.begin, pgStatements.forUpdate, func(t *pgSession, server string, _ int64, has history) error {
-		if server != halt.Now.Incarnation {
-			return another(server, halt)
-		}
-		var now impart.Millis
-		if err := t.query("SELECT "+pgClock, func(r row) error { now = impart.Millis(r.num(0)); return nil }); err != nil {
-			return err
-		}
-		j := judging{t: t, sql: &pgJudging, row: has, server: server, given: given, now: now}
-		var err error
-		out, err = j.judge(halt, was, rule)
-		after = j.row
-		return err
-	})
-	if err != nil || out.Waiting {
-		return store.Judgement{Waiting: out.Waiting}, err
-	}
-	p.leaveAside()
-	p.identity.adopt(after)
+// reset implements [beside].
+func (p *pgEngine) reset() {
 	p.writers.Reset()
 	p.readers.Reset()
-	return out, nil
 }
 
 var pgJudging = judgingStatements{

@@ -83,6 +83,9 @@ func (t *pgSession) later(query string, args ...any) {
 	t.queued = append(t.queued, pgQuery(query, nil, args...))
 }
 
+// forget implements [deferring].
+func (t *pgSession) forget() { t.known = nil }
+
 // send sends statements, after those that were put off, and takes their answers:
 // one round trip. The first error ends it: the server does none of those after it.
 func (t *pgSession) send(statements ...*pgStatement) error {
