@@ -139,9 +139,9 @@ test-roles: ## the same with gateways and logic nodes apart: PostgreSQL, with Re
 	@scripts/find-mariadb.sh >/dev/null
 	@scripts/find-redis.sh >/dev/null
 	IMPART_SHAPE=roles $(ONCE) $(TESTFLAGS) ./internal/gateway ./internal/api ./client
-	$(ROLES) $(ONCE) -timeout 14m $(TESTFLAGS) $(STORIES)
-	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
-	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 14m -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
+	$(ROLES) $(ONCE) -timeout 25m $(TESTFLAGS) $(STORIES)
+	$(ROLES) IMPART_REDIS=1 $(ONCE) -timeout 25m -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
+	$(ROLES) IMPART_STORE=mysql IMPART_REDIS=1 $(ONCE) -timeout 25m -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
 	$(ROLES) IMPART_STORE=galera IMPART_REDIS=cluster $(ONCE) -timeout 25m -p 1 -parallel 2 -skip '^Test($(OWN))' $(TESTFLAGS) $(STORIES)
 
 model: ## the protocol as a model: all its states, and what breaks when a guard is taken out

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,24 +53,26 @@ func (w *world) crowdOf(act func()) {
 	for _, d := range devices {
 		d.Start()
 	}
-	stop, done := make(chan struct{}), make(chan int)
-	go func() {
-		n := 0
-		for ; ; n++ {
+	over, rounds := make(chan struct{}), 0
+	var posting sync.WaitGroup
+	posting.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ; ; rounds++ {
 			select {
-			case <-stop:
-				done <- n
+			case <-over:
 				return
-			case <-time.After(5 * time.Millisecond):
+			case <-tick.C:
 			}
 			for i, d := range devices {
-				d.Post(convs[(n+i)%len(convs)], fmt.Sprint(names[i], n))
+				d.Post(convs[(rounds+i)%len(convs)], fmt.Sprint(names[i], rounds))
 			}
 		}
-	}()
+	})
+	stop := sync.OnceFunc(func() { close(over); posting.Wait() })
+	w.t.Cleanup(stop) // if act ends the test
 	act()
-	close(stop)
-	rounds := <-done
+	stop()
 	for i, conv := range convs {
 		log := w.std(conv, names[i], devices...)
 		if len(log) != rounds {
