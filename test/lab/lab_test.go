@@ -20,7 +20,10 @@ import (
 // binary has fault points.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	impart.SideBySide(3)
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	flag.Parse()
@@ -86,6 +89,7 @@ func TestQuickSetApart(t *testing.T) {
 // passes runs checks on a store, at least so many, and wants a verdict of PASS from
 // each.
 func passes(t *testing.T, least int, store string, args ...string) {
+	t.Parallel()
 	cmd, out, temporary := lab(t, append(args, "--strict", "--json")...)
 	var says, progress bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &says, &progress
