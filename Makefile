@@ -36,7 +36,7 @@ INSIDE   = $(LONGEST) $$($(GO) list ./... | grep -v -e '/test/' -e '/campaign/pr
 export GORACE ?= atexit_sleep_ms=0
 # Tests that run side by side do so because they wait for servers: more of them than
 # there are processors. The target vet has looked at the code.
-RACE   := $(GO) test -race -vet=off -parallel 6
+RACE   := $(GO) test -race -vet=off -parallel 4
 
 # What makes the black box's servers share a PostgreSQL database, and its stories of faults.
 NODES  := IMPART_STORE=postgres IMPART_NODES=2

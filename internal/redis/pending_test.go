@@ -180,25 +180,27 @@ func TestChangesThatWaitAreOne(t *testing.T) {
 			clock.Store(int64(n) * 1_000_000)
 			before(quick)
 		}
-		slow.talk <- struct{}{} // it hears nothing until all is noted
 		var row []way
-		for i, rest := 0, n; i < 4; i, rest = i+1, rest/3 {
-			e := entry("ana", "c", 1, impart.Seq(10-i))
-			e.Ladder[0] += time.Duration(i) * time.Second
-			row = append(row, steps[rest%3])
-			for _, set := range []*Pending{slow, quick} {
-				switch steps[rest%3] {
-				case register:
-					_ = set.Register(t.Context(), e)
-				case moved:
-					_ = set.Moved(t.Context(), e)
-				default:
-					_ = set.Settle(t.Context(), e.Key)
+		func() {
+			slow.talk <- struct{}{}        // it hears nothing until all is noted
+			defer func() { <-slow.talk }() // also when a check fails: closing the set waits for it
+			for i, rest := 0, n; i < 4; i, rest = i+1, rest/3 {
+				e := entry("ana", "c", 1, impart.Seq(10-i))
+				e.Ladder[0] += time.Duration(i) * time.Second
+				row = append(row, steps[rest%3])
+				for _, set := range []*Pending{slow, quick} {
+					switch steps[rest%3] {
+					case register:
+						_ = set.Register(t.Context(), e)
+					case moved:
+						_ = set.Moved(t.Context(), e)
+					default:
+						_ = set.Settle(t.Context(), e.Key)
+					}
 				}
+				length(t, quick) // tells what waits
 			}
-			length(t, quick) // tells what waits
-		}
-		<-slow.talk
+		}()
 		length(t, slow)
 		clock.Add(10_000)
 		one, other := due(t, slow, 9), due(t, quick, 9)
