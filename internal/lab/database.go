@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/impart-im/impart/internal/lab/mysql"
 	"github.com/impart-im/impart/internal/lab/postgres"
 )
 
@@ -226,6 +227,29 @@ func (d *Database) Panics() int { return d.server().panics() }
 
 // FillsLog reports whether it has found no room for its log.
 func (d *Database) FillsLog() bool { return d.server().fillsLog(d.b.ctx) }
+
+// Checkpoint is where in its log a recovery would begin, on MariaDB.
+func (d *Database) Checkpoint() int64 {
+	at, err := d.mariaDB().Checkpoint(d.b.ctx)
+	d.b.Must(err)
+	return at
+}
+
+// CheckpointPast makes MariaDB's next checkpoint, the first after that place in its log.
+func (d *Database) CheckpointPast(place int64) {
+	ctx, cancel := d.b.within(20 * time.Second)
+	defer cancel()
+	d.b.Must(d.mariaDB().CheckpointPast(ctx, place))
+	d.b.Note(d.name, "checkpoint", "at %d", d.Checkpoint())
+}
+
+func (d *Database) mariaDB() *mysql.Server {
+	s, is := d.server().(mysqlServer)
+	if !is {
+		d.b.Broken("this is about MariaDB, and the database is %T", d.server())
+	}
+	return s.Server
+}
 
 // Recovers waits until it answers after it gave up. PostgreSQL starts again by itself;
 // MariaDB ends, and is started here as by whatever watches over a service.

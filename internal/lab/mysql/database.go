@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 )
@@ -118,6 +119,33 @@ func (s *Server) Terminate(ctx context.Context, db string) (killed int, err erro
 		}
 	}
 	return killed, nil
+}
+
+// Checkpoint is where in its log a recovery would begin.
+func (s *Server) Checkpoint(ctx context.Context) (int64, error) {
+	return Ask[int64](ctx, s, "", "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'INNODB_LSN_LAST_CHECKPOINT'")
+}
+
+// CheckpointPast waits until a recovery would begin after a place in the log. Left alone
+// the server looks for that only when it runs out of clean pages.
+func (s *Server) CheckpointPast(ctx context.Context, place int64) error {
+	if err := s.Exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct_lwm = 50"); err != nil {
+		return err
+	}
+	for {
+		at, err := s.Checkpoint(ctx)
+		if err != nil {
+			return err
+		}
+		if at > place {
+			return s.Exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct_lwm = 0")
+		}
+		select {
+		case <-time.After(readyEvery):
+		case <-ctx.Done():
+			return fmt.Errorf("the checkpoint is still at %d: %w", at, context.Cause(ctx))
+		}
+	}
 }
 
 // Set changes settings that can be changed in a running server, there and for later
