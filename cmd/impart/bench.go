@@ -90,6 +90,11 @@ func (f *benchFlags) run(cmd *cobra.Command, run func(ctx context.Context, e *be
 	if err := f.write(cmd, report); err != nil {
 		return err
 	}
+	return standing(report)
+}
+
+// standing is the error of a report whose figures stand for nothing, or for a part.
+func standing(report *bench.Report) error {
 	if report.Failed() {
 		return errors.New("a check failed: the figures stand for nothing")
 	}

@@ -86,7 +86,10 @@ func (m *modelFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return m.write(cmd, report)
+	if err := m.write(cmd, report); err != nil {
+		return err
+	}
+	return standing(report)
 }
 
 // readModel computes a model anew from the costs of an earlier report.

@@ -99,3 +99,26 @@ func TestCapacityExample(t *testing.T) {
 		t.Errorf("%s has another example than the command: make docs", name)
 	}
 }
+
+// A model from the costs of a run that failed ends as that run did.
+func TestModelFromCostsThatFailed(t *testing.T) {
+	folder := t.TempDir()
+	for name, ok := range map[string]bool{"failed.json": false, "good.json": true} {
+		costs := bench.Costs{Send: bench.Cost{Count: 1, Server: 1e-5}, Mix: bench.Cost{Count: 1, Server: 1e-5}}
+		text, err := json.Marshal(bench.Report{Bench: "model", Model: &bench.Model{Costs: costs}, Checks: []bench.Check{{Name: "the rate was held", OK: ok}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(folder, name)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report, err := readModel(file, bench.Assumptions{Multiples: []float64{1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := standing(report); (err == nil) != ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

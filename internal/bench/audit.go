@@ -188,7 +188,8 @@ func (a *audit) checks() []Check {
 // anybody is a reader of every log; see [Env.verify].
 func anybody(int) int { return 0 }
 
-// verify reads every log back and adds the checks to the report. reader is a
+// verify reads every log back and adds the checks to the report, also of a run that
+// broke off: what was answered until then holds. reader is a
 // user who may read a conversation.
 func (e *Env) verify(ctx context.Context, t *Target, l *ledger, reader func(conv int) int) error {
 	ctx, cancel := outlive(ctx)

@@ -82,11 +82,10 @@ func (e *Env) Baseline(ctx context.Context, l BaselineLoad) error {
 	} else {
 		err = b.hold(ctx)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		e.Report.add(b.fleet.complete(b.behind)...)
 	}
-	e.Report.add(b.fleet.complete(b.behind)...)
-	return e.verify(ctx, t, b.fleet.ledger, func(conv int) int { return b.ranges[conv][0] })
+	return errors.Join(err, e.verify(ctx, t, b.fleet.ledger, func(conv int) int { return b.ranges[conv][0] }))
 }
 
 // baseline is one run of [Env.Baseline].

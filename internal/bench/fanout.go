@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -50,7 +51,7 @@ func (e *Env) Fanout(ctx context.Context, l FanoutLoad) error {
 		err = f.broken()
 	}
 	if err != nil {
-		return err
+		return errors.Join(err, e.verify(ctx, t, f.ledger, anybody))
 	}
 	// Pushed events count as long as they come; what was not pushed is synced.
 	behind := e.catchUp(ctx, f)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,7 @@ func (e *Env) Pull(ctx context.Context, l PullLoad) error {
 		return p.all(ctx, l, events, devices)
 	})
 	if err != nil {
-		return err
+		return errors.Join(err, e.verify(ctx, t, c.ledger, anybody))
 	}
 	run.Loop, run.Of, run.Latency = Closed, "a device, from its first pull until it had everything", devices.latency()
 	for i := range run.Points {

@@ -238,6 +238,21 @@ func TestCounters(t *testing.T) {
 	}
 }
 
+// What a gateway apart does not count is not told as none, and what two processes have
+// counted, of which a balancer asked one each time, is not told at all.
+func TestCountersOfWhatIsNotThere(t *testing.T) {
+	run := Run{Seconds: 1}
+	counters{"process_cpu_seconds_total": 0.5}.describe(&run)
+	if len(run.Figures) == 0 || run.Figures[0].Name != "CPU of the server" {
+		t.Errorf("%+v", run.Figures)
+	}
+	run = Run{Seconds: 1}
+	counters{"process_cpu_seconds_total": -0.5, "im_store_commits_total": 1, "process_start_time_seconds": 3}.describe(&run)
+	if len(run.Figures) > 0 {
+		t.Errorf("%+v", run.Figures)
+	}
+}
+
 // TestBaselineIsSeed000s: groups and bursts make the rates that the seed plans with.
 func TestBaselineIsSeed000s(t *testing.T) {
 	groups := groupsOf(baselineDevice)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -56,24 +57,20 @@ func (e *Env) Send(ctx context.Context, l SendLoad) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	if err := b.measure(ctx); err != nil {
-		return err
-	}
-	if err := e.verify(ctx, b.server, b.crowd.ledger, anybody); err != nil {
-		return err
-	}
-	if b.naive != nil {
-		if err := e.verify(ctx, b.naive, b.slow.ledger, anybody); err != nil {
-			return err
+	failed := b.measure(ctx)
+	for _, s := range []struct {
+		target *Target
+		crowd  *crowd
+	}{{b.server, b.crowd}, {b.naive, b.slow}, {b.roles, b.apart}} {
+		if s.target == nil {
+			continue
 		}
-	}
-	if b.roles != nil {
-		if err := e.verify(ctx, b.roles, b.apart.ledger, anybody); err != nil {
-			return err
+		if err := e.verify(ctx, s.target, s.crowd.ledger, anybody); err != nil {
+			return errors.Join(failed, err)
 		}
 	}
 	b.summarize()
-	return nil
+	return failed
 }
 
 // sendBench is one run of [Env.Send].
@@ -150,10 +147,10 @@ func (b *sendBench) measure(ctx context.Context) (err error) {
 	}
 	if rate > 0 {
 		run, err := b.openLoop(ctx, rate)
+		b.paced = &run
 		if err != nil {
 			return err
 		}
-		b.paced = &run
 	}
 	return nil
 }
@@ -167,10 +164,10 @@ func (b *sendBench) round(ctx context.Context, round int) error {
 		return fmt.Sprintf("%s, round %d", what, round+1)
 	}
 	run, err := b.closedLoop(ctx, b.server, b.crowd, name(fmt.Sprintf("%d senders", b.load.Senders)))
+	b.group = append(b.group, run)
 	if err != nil {
 		return err
 	}
-	b.group = append(b.group, run)
 	if b.load.Naive && ctx.Err() == nil {
 		run, err := b.closedLoop(ctx, b.naive, b.slow, name("one transaction per message"))
 		if err != nil {

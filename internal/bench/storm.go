@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -54,15 +55,14 @@ func (e *Env) Storm(ctx context.Context, l StormLoad) error {
 	defer c.close()
 	s := &storm{Env: e, load: l, target: t, crowd: c, clients: c.senders[:l.Clients], live: c.senders[l.Clients:]}
 	for _, step := range []func(context.Context) error{s.store, s.calm, s.alone, s.rage} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
+		if err = step(ctx); err != nil || ctx.Err() != nil {
 			break
 		}
 	}
-	s.summarize()
-	return e.verify(ctx, t, c.ledger, anybody)
+	if err == nil {
+		s.summarize()
+	}
+	return errors.Join(err, e.verify(ctx, t, c.ledger, anybody))
 }
 
 // storm is one run of [Env.Storm].

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,27 @@ func TestSendersOutlastTheTurnOfAnotherServer(t *testing.T) {
 		return w.start(ctx, naive)
 	}
 	w.wants(w.Send(t.Context(), SendLoad{Senders: 2, Conversations: 1, Turns: 5, Duration: short, Rounds: 1, Naive: true}), "")
+}
+
+// A server that goes away in the middle ends the run, and what it had answered by then
+// is checked all the same.
+func TestARunThatBreaksOffIsChecked(t *testing.T) {
+	w := newWorld(t)
+	var cut sync.Once
+	w.Progress = func(p Progress) {
+		if p.Window == "4 senders" && p.Done > 0 {
+			cut.Do(func() { w.hangUp() })
+		}
+	}
+	if err := w.Send(t.Context(), SendLoad{Senders: 4, Conversations: 2, Turns: 5, Duration: time.Minute}); err == nil {
+		t.Error("the run came to its end")
+	}
+	if c := w.check("no message lost"); !c.OK {
+		t.Error(c.Detail)
+	}
+	if n := w.run("4 senders").figure("sends"); n == 0 {
+		t.Error("what was measured is not in the report")
+	}
 }
 
 func TestFanoutReachesEveryDevice(t *testing.T) {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +33,8 @@ type world struct {
 	spoil func(store.Store) store.Store // puts a fault between the rules and the store; nil: none
 	rate  float64                       // sends a second of one user; 0: no limit
 	beat  time.Duration                 // of the gateway; 0: its default
+
+	hangUp func() // ends the connections of the server that was started last
 }
 
 func newWorld(t *testing.T) *world {
@@ -41,6 +45,31 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) open(ctx context.Context) (store.Store, error) {
 	return sqlstore.Open(ctx, "sqlite:"+filepath.Join(w.t.TempDir(), "impart.db"), sqlstore.Options{})
+}
+
+// hearing is a listener that remembers its connections.
+type hearing struct {
+	net.Listener
+	mu    sync.Mutex // guards conns
+	conns []net.Conn
+}
+
+func (h *hearing) Accept() (net.Conn, error) {
+	nc, err := h.Listener.Accept()
+	if err == nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.conns = append(h.conns, nc)
+	}
+	return nc, err
+}
+
+func (h *hearing) hangUp() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, nc := range h.conns {
+		_ = nc.Close()
+	}
 }
 
 func (w *world) start(ctx context.Context, naive bool) (*Target, error) {
@@ -65,7 +94,10 @@ func (w *world) start(ctx context.Context, naive bool) (*Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := httptest.NewServer(http.Handler(g))
+	server := httptest.NewUnstartedServer(http.Handler(g))
+	listener := &hearing{Listener: server.Listener}
+	server.Listener, w.hangUp = listener, listener.hangUp
+	server.Start()
 	w.t.Cleanup(func() {
 		server.Close()
 		for _, closing := range []func() error{g.Close, rules.Close, wakes.Close, st.Close} {
