@@ -37,7 +37,7 @@ func (b *Bench) Redis() *Redis {
 // Sentinels are a Redis with a replica, under three Sentinels, which gateways and
 // logic nodes of this run share instead of [Bench.Redis]. It comes before them.
 func (b *Bench) Sentinels() *redis.Sentinel {
-	sentinel, err := redis.StartSentinel(b.ctx, redis.Passwords{})
+	sentinel, err := redis.StartSentinel(b.ctx, redis.SentinelOptions{})
 	b.mustRedis(err)
 	b.Cleanup(func() { _ = sentinel.Close() })
 	b.Note("redis", "started", "a master with a replica, under three Sentinels")

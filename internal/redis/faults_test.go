@@ -10,6 +10,7 @@ import (
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
 	"github.com/impart-im/impart/internal/dedup"
+	"github.com/impart-im/impart/internal/lab/authority"
 	"github.com/impart-im/impart/internal/lab/link"
 	lab "github.com/impart-im/impart/internal/lab/redis"
 )
@@ -218,12 +219,17 @@ func TestAKilledRedisIsFoundAgain(t *testing.T) {
 	}
 }
 
+// Everything goes by TLS and with passwords here, between the servers too.
 func TestAFailoverBySentinelsIsFollowed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: needs Redis")
 	}
 	t.Parallel()
-	s, err := lab.StartSentinel(t.Context(), lab.Passwords{Servers: "open-sesame", Sentinels: "who-goes-there"})
+	ours := authority.New(t, "ours")
+	cert, key := ours.Issue("server", "127.0.0.1", time.Hour)
+	s, err := lab.StartSentinel(t.Context(), lab.SentinelOptions{
+		Password: "open-sesame", SentinelPassword: "who-goes-there", TLS: lab.TLS{CA: ours.File, Cert: cert, Key: key},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func TestSentinelsMayAskForAPasswordOfTheirOwn(t *testing.T) {
 		t.Skip("-short: needs Redis")
 	}
 	t.Parallel()
-	s, err := lab.StartSentinel(t.Context(), lab.Passwords{Servers: "open-sesame", Sentinels: "who-goes-there"})
+	s, err := lab.StartSentinel(t.Context(), lab.SentinelOptions{Password: "open-sesame", SentinelPassword: "who-goes-there"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (g group) Close() error {
 func (g group) url(first string, parameters ...string) string {
 	query := url.Values{}
 	for _, s := range g[1:] {
-		query.Add("addr", s.Addr())
+		query.Add("addr", s.peerAddr())
 	}
 	for i := 0; i < len(parameters); i += 2 {
 		query.Set(parameters[i], parameters[i+1])
@@ -46,38 +46,47 @@ type Sentinel struct {
 	Master, Replica *Server // as they were at the start
 	Watchers        []*Server
 	all             group
-	passwords       Passwords
+	options         SentinelOptions
 }
 
-// Passwords are what the servers and what the Sentinels ask for; "" is nothing.
-type Passwords struct{ Servers, Sentinels string }
+// SentinelOptions say how Sentinels and their servers are made. The zero value has
+// neither passwords nor TLS.
+type SentinelOptions struct {
+	Password         string // of the master and the replica
+	SentinelPassword string // of the Sentinels
+	TLS              TLS    // by which all of them talk to each other, if it is set
+}
 
 // sentinelSet is what the Sentinels call their master.
 const sentinelSet = "im"
 
 // StartSentinel starts a master, a replica and three Sentinels, and waits until these
 // know each other. A master that is silent for a second is replaced.
-func StartSentinel(ctx context.Context, passwords Passwords) (_ *Sentinel, err error) {
-	s := &Sentinel{passwords: passwords}
+func StartSentinel(ctx context.Context, o SentinelOptions) (_ *Sentinel, err error) {
+	s := &Sentinel{options: o}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.Master, err = s.all.start(ctx, Options{Password: passwords.Servers}); err != nil {
+	var among [][2]string
+	if o.TLS != (TLS{}) {
+		among = [][2]string{{"tls-replication", "yes"}}
+	}
+	if s.Master, err = s.all.start(ctx, Options{Password: o.Password, TLS: o.TLS, Settings: among}); err != nil {
 		return nil, err
 	}
-	follow := [][2]string{{"replicaof", fmt.Sprint("127.0.0.1 ", s.Master.Port())}}
-	if s.Replica, err = s.all.start(ctx, Options{Settings: follow, Password: passwords.Servers}); err != nil {
+	follow := append(among, [2]string{"replicaof", fmt.Sprint("127.0.0.1 ", s.Master.peerPort())})
+	if s.Replica, err = s.all.start(ctx, Options{Password: o.Password, TLS: o.TLS, Settings: follow}); err != nil {
 		return nil, err
 	}
 	rules := fmt.Sprintf("sentinel monitor %[1]s 127.0.0.1 %[2]d 2\nsentinel down-after-milliseconds %[1]s 1000\n"+
-		"sentinel failover-timeout %[1]s 4000\n", sentinelSet, s.Master.Port())
-	if passwords.Servers != "" {
-		rules += fmt.Sprintf("sentinel auth-pass %s %s\n", sentinelSet, passwords.Servers)
+		"sentinel failover-timeout %[1]s 4000\n", sentinelSet, s.Master.peerPort())
+	if o.Password != "" {
+		rules += fmt.Sprintf("sentinel auth-pass %s %s\n", sentinelSet, o.Password)
 	}
 	for range 3 {
-		w, err := s.all.start(ctx, Options{sentinel: rules, Password: passwords.Sentinels})
+		w, err := s.all.start(ctx, Options{sentinel: rules, Password: o.SentinelPassword, TLS: o.TLS, Settings: among})
 		if err != nil {
 			return nil, err
 		}
@@ -95,13 +104,18 @@ func StartSentinel(ctx context.Context, passwords Passwords) (_ *Sentinel, err e
 	})
 }
 
-// URL is the address of the Sentinels and the name of their master, with all passwords.
+// URL is the address of the Sentinels and the name of their master, with all passwords,
+// and with the files of TLS.
 func (s *Sentinel) URL() string {
 	parameters := []string{"master_set", sentinelSet}
-	if s.passwords.Sentinels != "" {
-		parameters = append(parameters, "sentinel_password", s.passwords.Sentinels)
+	if s.options.SentinelPassword != "" {
+		parameters = append(parameters, "sentinel_password", s.options.SentinelPassword)
 	}
-	first := address(s.Watchers[0].Addr(), s.passwords.Servers)
+	first := address(s.Watchers[0].peerAddr(), s.options.Password)
+	if tls := s.options.TLS; tls != (TLS{}) {
+		first = "rediss" + strings.TrimPrefix(first, "redis")
+		parameters = append(parameters, "tls_ca", tls.CA, "tls_cert", tls.Cert, "tls_key", tls.Key)
+	}
 	return group(s.Watchers).url(first, parameters...)
 }
 
@@ -110,7 +124,7 @@ func (s *Sentinel) AwaitFailover(ctx context.Context, was *Server) error {
 	return await(ctx, 30*time.Second, "no failover", func(ctx context.Context) (bool, error) {
 		for _, w := range s.Watchers {
 			at, err := w.Do(ctx, "SENTINEL", "get-master-addr-by-name", sentinelSet)
-			if err != nil || strings.HasSuffix(at, fmt.Sprintf("\n%d", was.Port())) {
+			if err != nil || strings.HasSuffix(at, fmt.Sprintf("\n%d", was.peerPort())) {
 				return false, nil
 			}
 		}

@@ -123,9 +123,20 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // URL is the server's address as a setting has it, with its password.
 func (s *Server) URL() string { return s.URLAt(s.Addr()) }
 
+// peerPort is the port that other servers use, and peerAddr is where that is: by TLS, if
+// the server has it.
+func (s *Server) peerPort() int {
+	if s.tlsPort != 0 {
+		return s.tlsPort
+	}
+	return s.port
+}
+
+func (s *Server) peerAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.peerPort())) }
+
 // TLSURL is the address of the port with TLS; parameters, as "tls_ca=FILE", say how.
 func (s *Server) TLSURL(parameters string) string {
-	plain := s.URLAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort)))
+	plain := s.URLAt(s.peerAddr())
 	return "rediss" + strings.TrimPrefix(plain, "redis") + "?" + parameters
 }
 

@@ -91,7 +91,7 @@ func TestSentinelsReplaceAMaster(t *testing.T) {
 		t.Skip("-short: needs Redis")
 	}
 	t.Parallel()
-	s, err := redis.StartSentinel(t.Context(), redis.Passwords{Servers: "open-sesame", Sentinels: "who-goes-there"})
+	s, err := redis.StartSentinel(t.Context(), redis.SentinelOptions{Password: "open-sesame", SentinelPassword: "who-goes-there"})
 	closed(t, s, err)
 	s.Master.Kill()
 	if err := s.AwaitFailover(t.Context(), s.Master); err != nil {
