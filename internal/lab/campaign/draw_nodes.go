@@ -38,8 +38,16 @@ func (d *draft) redisPause() { d.database(RedisPause, 40) }
 func (d *draft) redisWipe()  { d.database(RedisWipe, 1) }
 
 func (d *draft) dbStop()  { d.database(DBStop, 20) }
-func (d *draft) dbKill()  { d.database(DBKill, 20) }
 func (d *draft) dbPause() { d.database(DBPause, 40) }
+
+// dbKill strikes while messages are on their way: what was answered a moment before is
+// what a database could lose.
+func (d *draft) dbKill() {
+	d.burst()
+	d.add(Step{Do: DBKill, Size: 1 + d.IntN(20)})
+	d.Steps[len(d.Steps)-1].Wait = d.IntN(2)
+	d.send()
+}
 
 // promote lets the standby take over, once: there is no second one.
 func (d *draft) promote() {
