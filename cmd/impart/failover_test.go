@@ -273,6 +273,8 @@ func TestAPromotedSynchronousStandbyKeepsTheEpochUnderLoad(t *testing.T) {
 	p := newPair(t, true, "IM_REPLICATION=sync")
 	stop := make(chan struct{})
 	var talking sync.WaitGroup
+	silence := sync.OnceFunc(func() { close(stop); talking.Wait() })
+	t.Cleanup(silence) // who talks on after a failed test ends all others with it
 	for _, who := range p.people {
 		talking.Go(func() { who.talk(stop, 5*time.Millisecond) })
 	}
@@ -292,8 +294,7 @@ func TestAPromotedSynchronousStandbyKeepsTheEpochUnderLoad(t *testing.T) {
 	}
 	before := p.people[0].answered()
 	eventually(t, "messages after the failover", func() bool { return p.people[0].answered() > before+100 })
-	close(stop)
-	talking.Wait()
+	silence()
 	for _, who := range p.people {
 		who.settle()
 		if who.rewound != 0 {

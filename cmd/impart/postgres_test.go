@@ -139,7 +139,7 @@ func TestServersShareADatabase(t *testing.T) {
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for late := time.After(30 * time.Second); !is(); {
+	for late := time.After(time.Minute); !is(); {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-late:
