@@ -24,7 +24,6 @@ import (
 //	eventually REGEXP impart ARGS…   run it again and again, for 10 s, until its standard output matches
 //	exits CODE impart ARGS…   run it and compare the exit code; stdout and stderr can be matched after it
 func TestScripts(t *testing.T) {
-	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
