@@ -48,7 +48,13 @@ func (w *world) crowdOf(act func()) {
 	}
 	var devices []*rawclient.Device
 	for i, name := range names {
-		devices = append(devices, w.deviceAt(w.at(i%len(w.nodes)), name, "phone"))
+		devices = append(devices, w.deviceWith(rawclient.DeviceOptions{
+			Device: "phone", Address: w.at(i % len(w.nodes)), OnFrame: func(f rawclient.Frame) {
+				if f.T() == "error" {
+					w.t.Logf("%s: %s has seen %s", time.Now().Format(time.StampMilli), name, f.Object)
+				}
+			},
+		}, name))
 	}
 	for _, d := range devices {
 		d.Start()
