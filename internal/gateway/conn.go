@@ -49,7 +49,8 @@ type conn struct {
 	outdone    int64          // while greeting: the highest session of the device that was heard of
 	issued     impart.Millis
 	expires    impart.Millis
-	inbox      [][]byte
+	inbox      []inbound
+	held       time.Duration // for how long work has waited for the client to read replies
 	inflight   int           // requests read and not answered
 	inBytes    int           // their bytes
 	typedIn    impart.ConvID // where and when it last said that somebody is typing

@@ -27,6 +27,8 @@ func isTimeout(err error) bool {
 // Bounds of one step of work.
 const (
 	maxRun = 256 // requests handled together
+	// maxApart is how far apart they may have come, since they share one deadline.
+	maxApart = time.Second
 	// maxUnwritten is how many bytes of replies may wait for the socket before the
 	// next request is handled.
 	maxUnwritten = 1 << 20
@@ -39,11 +41,13 @@ type request struct {
 	rid   string
 	frame wire.Frame
 	err   error
+	due   time.Time // as in inbound
 }
 
 // work handles requests in the order in which they came, and ends when there
 // are none. Sends and acks that wait together are handed on together, so that a
-// client that pipelines gets one commit for many.
+// client that pipelines gets one commit for many. The time of a request counts from
+// its arrival: behind others that take long it may be over when its turn comes.
 func (c *conn) work() {
 	for {
 		batch := c.takeInbox()
@@ -55,25 +59,36 @@ func (c *conn) work() {
 			requests[i] = c.decode(message)
 		}
 		for len(requests) > 0 {
-			c.out.wait(maxUnwritten)
-			n := 0
-			for n < len(requests) && joins(requests[n]) {
-				n++
+			held := c.waitForReader()
+			due := requests[0].due.Add(held)
+			switch n := joined(requests); {
+			case n > 0:
+				c.handleJoined(requests[:n], due)
+				requests = requests[n:]
+			default:
+				c.handleOne(requests[0], due)
+				requests = requests[1:]
 			}
-			if n > 0 {
-				c.handleJoined(requests[:n])
-			} else {
-				n = 1
-				c.handleOne(requests[0])
-			}
-			requests = requests[n:]
 		}
 		c.finished(batch)
 	}
 }
 
+// waitForReader waits while the client leaves too many replies unread, and returns
+// for how long it has done so since the connection began: that is the client's time
+// and not its requests'.
+func (c *conn) waitForReader() (held time.Duration) {
+	began := time.Now()
+	c.out.wait(maxUnwritten)
+	waited := time.Since(began)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held += waited
+	return c.held
+}
+
 // takeInbox takes the waiting messages, or ends the working goroutine's time.
-func (c *conn) takeInbox() [][]byte {
+func (c *conn) takeInbox() []inbound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.inbox) == 0 || c.stage >= leaving {
@@ -91,27 +106,44 @@ func (c *conn) takeInbox() [][]byte {
 }
 
 // finished gives the room of answered requests back to the reader.
-func (c *conn) finished(batch [][]byte) {
+func (c *conn) finished(batch []inbound) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.inflight -= len(batch)
 	for _, message := range batch {
-		c.inBytes -= len(message)
+		c.inBytes -= len(message.text)
 	}
 	c.room.Broadcast()
 }
 
-func (c *conn) decode(message []byte) request {
-	frame, rid, err := wire.Decode(message)
-	if len(message) > c.g.cfg.MaxFrame {
-		err = impart.Errorf(impart.TooLarge, "the frame is %d bytes, at most %d are allowed", len(message), c.g.cfg.MaxFrame)
+func (c *conn) decode(message inbound) request {
+	frame, rid, err := wire.Decode(message.text)
+	if size := len(message.text); size > c.g.cfg.MaxFrame {
+		err = impart.Errorf(impart.TooLarge, "the frame is %d bytes, at most %d are allowed", size, c.g.cfg.MaxFrame)
 	}
-	if err == nil && !c.spend(1) {
-		e := impart.Errorf(impart.RateLimited, "more than %.0f requests a second on one connection", c.g.cfg.MaxRate)
-		e.RetryAfter = rateLimitPause
-		err = e
+	if err == nil {
+		err = c.afford()
 	}
-	return request{rid: rid, frame: frame, err: err}
+	return request{rid: rid, frame: frame, err: err, due: message.due}
+}
+
+// afford takes a request from the connection's budget, or is RATE_LIMITED.
+func (c *conn) afford() error {
+	if c.spend(1) {
+		return nil
+	}
+	e := impart.Errorf(impart.RateLimited, "more than %.0f requests a second on one connection", c.g.cfg.MaxRate)
+	e.RetryAfter = rateLimitPause
+	return e
+}
+
+// joined is how many of the first requests are handled together. They share the
+// deadline of the first.
+func joined(requests []request) (n int) {
+	for n < len(requests) && joins(requests[n]) && requests[n].due.Sub(requests[0].due) <= maxApart {
+		n++
+	}
+	return n
 }
 
 // joins reports whether a request may be handled together with its neighbours.
@@ -126,15 +158,21 @@ func joins(r request) bool {
 
 // handleJoined answers a run of sends and acks. The two do not wait for each
 // other: an ack can only be of events that came before this run.
-func (c *conn) handleJoined(run []request) {
-	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.cfg.RequestTime)
-	defer cancel()
+func (c *conn) handleJoined(run []request, due time.Time) {
 	switch c.at() {
 	case greeting:
 		c.refuse(run[0].rid, unauthenticated("say hello first"))
 		return
 	case leaving, closed:
 		return // thrown away
+	}
+	ctx, cancel := context.WithDeadline(c.g.ctx, due)
+	defer cancel()
+	if ctx.Err() != nil {
+		for _, r := range run {
+			c.fail(r.rid, ctx.Err())
+		}
+		return
 	}
 	var sends, acks []request
 	for _, r := range run {
@@ -184,7 +222,7 @@ func (c *conn) answerSent(rid string, sent impart.Sent, err error) {
 }
 
 // handleOne answers any other request.
-func (c *conn) handleOne(r request) {
+func (c *conn) handleOne(r request, due time.Time) {
 	switch c.at() {
 	case greeting:
 		c.handleFirst(r)
@@ -196,8 +234,12 @@ func (c *conn) handleOne(r request) {
 		c.fail(r.rid, r.err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.cfg.RequestTime)
+	ctx, cancel := context.WithDeadline(c.g.ctx, due)
 	defer cancel()
+	if ctx.Err() != nil {
+		c.fail(r.rid, ctx.Err())
+		return
+	}
 	if frame, err := c.answer(ctx, r); err != nil {
 		c.fail(r.rid, err)
 	} else if frame != nil {

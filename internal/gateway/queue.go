@@ -121,6 +121,13 @@ func (q *queue) close() {
 	q.drained.Broadcast()
 }
 
+// isOver reports whether more than limit bytes are queued.
+func (q *queue) isOver(limit int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.bytes > limit
+}
+
 // wait blocks while more than limit bytes are queued.
 func (q *queue) wait(limit int) {
 	q.mu.Lock()

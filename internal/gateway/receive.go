@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -83,20 +84,54 @@ func (c *conn) waitForRoom() (limit int, ok bool) {
 	}
 }
 
-// enqueue hands a message to the working goroutine, which it starts if there is none.
+// inbound is a message that waits to be handled.
+type inbound struct {
+	text []byte
+	// due is when the time to handle it is over, if the client reads its replies all
+	// along: what [conn.held] grows by from now on is added.
+	due time.Time
+}
+
+// enqueue hands a message to the working goroutine, which it starts if there is
+// none. A ping is answered here, ahead of what waits.
 func (c *conn) enqueue(message []byte) {
+	if c.overtakes(message) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stage >= leaving {
 		return
 	}
-	c.inbox = append(c.inbox, message)
+	c.inbox = append(c.inbox, inbound{text: message, due: time.Now().Add(c.g.cfg.RequestTime - c.held)})
 	c.inflight++
 	c.inBytes += len(message)
 	if !c.working {
 		c.working = true
 		c.g.sockets.Go(c.work)
 	}
+}
+
+// maxOvertaking bounds, in bytes, a message that is looked at for being a ping.
+const maxOvertaking = 1 << 10
+
+// overtakes answers a ping at once, and reports whether message was one. It is the
+// sign of life of clients without WebSocket pings, and says nothing if it has to wait
+// for a store. A client that leaves its replies unread gets it in its turn.
+func (c *conn) overtakes(message []byte) bool {
+	if len(message) > maxOvertaking || !bytes.Contains(message, []byte(`"ping"`)) || c.at() != open || c.out.isOver(maxUnwritten) {
+		return false
+	}
+	frame, rid, err := wire.Decode(message)
+	if _, isPing := frame.(*wire.Ping); err != nil || !isPing {
+		return false
+	}
+	if err := c.afford(); err != nil {
+		c.fail(rid, err)
+		return true
+	}
+	c.reply(&wire.Pong{RID: rid})
+	return true
 }
 
 // readFailed says goodbye in the way that the reason asks for.

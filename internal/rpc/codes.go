@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -88,12 +89,18 @@ func fromErrorOf(e *impartpb.Error) error {
 // lost is UNAVAILABLE because of the way and not of the rules: what was asked may
 // have been done.
 func lost(cause error) *impart.Error {
-	return &impart.Error{
-		Code: impart.Unavailable, Message: "the connection to the logic node was lost; send it again unchanged", Cause: cause,
-	}
+	return unavailable("the connection to the logic node was lost; send it again unchanged", cause)
 }
 
 // nobody is UNAVAILABLE because there is no node to ask.
 func nobody(cause error) *impart.Error {
-	return &impart.Error{Code: impart.Unavailable, Message: "no logic node answers; send it again unchanged", Cause: cause}
+	return unavailable("no logic node answers; send it again unchanged", cause)
+}
+
+// retryLater is how long a client waits at least before it comes back to nodes that
+// do not answer. Up to twice as long, so that not all of them come at once.
+const retryLater = time.Second
+
+func unavailable(message string, cause error) *impart.Error {
+	return &impart.Error{Code: impart.Unavailable, Message: message, RetryAfter: retryLater + rand.N(retryLater), Cause: cause}
 }

@@ -188,7 +188,7 @@ func (s *Server) look() {
 // as the last words of a connection to a process that was frozen are.
 func (s *Server) fresh(beat int64) error {
 	if beat != 0 && time.Duration(s.beat()-beat) > stale {
-		return impart.Errorf(impart.Unavailable, "the request was too long on its way; send it again")
+		return unavailable("the request was too long on its way; send it again", nil)
 	}
 	return nil
 }
