@@ -234,6 +234,12 @@ func (s *Store) Convs(ctx context.Context, user impart.UserID, device impart.Dev
 				return err
 			}
 			if state.Last != nil {
+				if damage := undamaged(state.Last); damage != nil {
+					s.tellDamage(damage)
+					state.Last = nil // the others are listed all the same
+				}
+			}
+			if state.Last != nil {
 				size += store.Size(state.Last)
 			}
 			if i > 0 && size > maxBytes {

@@ -135,6 +135,9 @@ func (f *filler) add(ev impart.Event) error {
 	if !f.periods.Sees(&ev) {
 		return nil
 	}
+	if err := undamaged(&ev); err != nil {
+		return err
+	}
 	f.size += store.Size(&ev)
 	n := len(f.page.Events)
 	if n == f.q.Limit || (n > 0 && f.size > f.q.MaxBytes) {
@@ -247,7 +250,11 @@ func (s *Store) Range(ctx context.Context, conv impart.ConvID, from, through imp
 				out.More = true
 				return errEnough
 			}
-			out.Events = append(out.Events, scanEvent(r, conv))
+			ev := scanEvent(r, conv)
+			if err := undamaged(&ev); err != nil {
+				return err
+			}
+			out.Events = append(out.Events, ev)
 			return nil
 		}, conv, from, through, limit+1)
 	})

@@ -88,6 +88,7 @@ type Store struct {
 	slow                        slowest
 	failing                     atomic.Bool // the last transaction failed, and not by a refusal
 	failLog, stuckLog           sparing
+	damageLog                   damageLog
 }
 
 var _ store.Store = (*Store)(nil)
@@ -181,7 +182,9 @@ func (s *Store) read(ctx context.Context, look func(c session) error) error {
 		return err
 	}
 	defer s.reading.Done()
-	return s.engine.read(ctx, look)
+	err := s.engine.read(ctx, look)
+	s.tellDamage(err)
+	return err
 }
 
 func (s *Store) enter() error {
