@@ -98,7 +98,7 @@ func busFinding(ctx context.Context, c *config) finding {
 			Advice: "nothing to do for one process; several find out by their sweeps (IM_SWEEP_MS)"}
 	}
 	if c.busKind() == "redis" {
-		return finding{Check: "bus", Verdict: good, Found: "over redis, see there"}
+		return redisBusFinding(ctx, c)
 	}
 	if c.busKind() == "local" {
 		return finding{

@@ -140,6 +140,41 @@ func TestTheRolesKnowEachOtherByCertificate(t *testing.T) {
 	}
 }
 
+// TestWhoRefusedIsToldByTheNode: a node that turns a client away, and one that is turned
+// away by it, give the advice for the side that has to be mended, once for a client that
+// dials again and again.
+func TestWhoRefusedIsToldByTheNode(t *testing.T) {
+	ours, others := authority.New(t, "ours"), authority.New(t, "others")
+	with := func(a *authority.Authority, host string, trusts *authority.Authority) config {
+		cert, key := a.Issue("for-"+host, host, time.Hour)
+		return config{LogicCert: cert, LogicKey: key, LogicCA: trusts.File}
+	}
+	const away, refused = "a client was turned away", "a client refused this node's certificate"
+	node := with(ours, "127.0.0.1", ours)
+	for name, story := range map[string]struct {
+		gateway    config
+		says, lies string
+	}{
+		"the gateway trusts another authority":    {with(ours, "gw", others), refused, away},
+		"the gateway's certificate is of another": {with(others, "gw", ours), away, refused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told strings.Builder // read once the server is closed
+			addr, end := serveHop(t, secretsOf(t, roleLogic, node), slog.New(slog.NewTextHandler(&told, nil)))
+			secrets := secretsOf(t, roleGateway, story.gateway)
+			for range 3 {
+				client := dialHop(t, addr, secrets)
+				_ = outcome(t, client)
+				_ = client.Close()
+			}
+			end()
+			if strings.Count(told.String(), story.says) != 1 || strings.Contains(told.String(), story.lies) {
+				t.Errorf("the node says %s", told.String())
+			}
+		})
+	}
+}
+
 // TestAnAuthorityIsReadAgain: when the authority is replaced, each side takes the new
 // one's certificates as soon as its file names it, in the running process.
 func TestAnAuthorityIsReadAgain(t *testing.T) {

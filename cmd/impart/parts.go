@@ -33,7 +33,8 @@ import (
 // parts are the pieces of one server, in the order in which they are made.
 type parts struct {
 	store    store.Store
-	redis    *redis.Client // nil without one
+	redis    *redis.Client  // nil without one
+	pending  *redis.Pending // a gateway's, in Redis; nil without one
 	bus      bus.Bus
 	verifier *auth.Verifier
 	rules    rules

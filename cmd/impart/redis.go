@@ -72,6 +72,7 @@ func (p *parts) openPending(c *config, log *slog.Logger, registry prometheus.Reg
 		return pending.NewLocal()
 	}
 	set := redis.NewPending(p.redis, redis.PendingConfig{Gateway: c.gatewayID(), Log: log, Metrics: registry})
+	p.pending = set
 	p.closers = append(p.closers, set.Close)
 	return set
 }
@@ -113,7 +114,24 @@ func (p *parts) redisCheck() api.Check {
 		return api.Check{Name: "redis", State: api.Warn,
 			Detail: "does not answer: lost pushes are repaired by the sweep instead of the retries, and resends are answered by the store; the log says why"}
 	}
+	if p.pending != nil && p.pending.Namesake() {
+		return api.Check{Name: "redis", State: api.Warn,
+			Detail: "another process has this one's name: the one that started later has the set of unacknowledged pushes, and lost pushes of the other are repaired by the sweep; give each its own IM_GATEWAY_ID"}
+	}
 	return api.Check{Name: "redis", State: api.OK, Detail: p.redis.Shape()}
+}
+
+// redisBusFinding judges the bus where Redis carries it.
+func redisBusFinding(ctx context.Context, c *config) finding {
+	ctx, cancel := context.WithTimeout(ctx, redisWithin)
+	defer cancel()
+	if _, err := redis.Inspect(ctx, c.Redis); err != nil {
+		return finding{
+			Check: "bus", Verdict: warn, Found: "over redis, which is not to be had, see there",
+			Advice: "until it is, no wake-ups flow between the nodes: messages that another node stored come with the sweep (IM_SWEEP_MS)",
+		}
+	}
+	return finding{Check: "bus", Verdict: good, Found: "over redis, see there"}
 }
 
 // redisFindings look at Redis as a server would use it.

@@ -50,6 +50,17 @@ func (r role) uses(name string) bool {
 	return !slices.Contains(notForRole[r], name)
 }
 
+// used are the settings that the role has a use for.
+func (l *loaded) used() []effective {
+	var used []effective
+	for _, e := range l.values {
+		if l.config.role.uses(e.name) {
+			used = append(used, e)
+		}
+	}
+	return used
+}
+
 // unused lists the settings that were given and mean nothing to the role.
 func (l *loaded) unused() []string {
 	var names []string

@@ -1,7 +1,12 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -329,5 +334,44 @@ func TestACursorThatMovesElsewhereGivesAttemptsAnew(t *testing.T) {
 		ben.wants("event")
 		time.Sleep(time.Second + scanEvery)
 		ben.wants("event")
+	})
+}
+
+// deadSet is a set whose server can be taken away. Like the one in Redis it answers
+// without asking where there is nothing to ask.
+type deadSet struct {
+	pending.Set
+	down atomic.Bool
+}
+
+func (s *deadSet) Due(ctx context.Context, limit int) ([]pending.Entry, error) {
+	if s.down.Load() {
+		return nil, errors.New("nobody answers")
+	}
+	return s.Set.Due(ctx, limit)
+}
+
+func (s *deadSet) Inherit(context.Context, int) ([]pending.Entry, error) { return nil, nil }
+
+// That the pending set is down is told once, and that it works again when it does.
+func TestADeadSetIsToldOnce(t *testing.T) {
+	set := &deadSet{Set: pending.NewLocal()}
+	var told strings.Builder
+	inWorld(t, func(c *Config) { c.Pending, c.Log = set, slog.New(slog.NewTextHandler(&told, nil)) }, func(w *world) {
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		count := func(when string, downs, ups int) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if d, u := strings.Count(told.String(), "set failed"), strings.Count(told.String(), "works again"); d != downs || u != ups {
+				t.Errorf("%s: told %d times that it failed and %d times that it works, want %d and %d", when, d, u, downs, ups)
+			}
+		}
+		set.down.Store(true)
+		ana.says("c-ab", "m1", "hi")
+		ben.take()
+		count("down", 1, 0)
+		set.down.Store(false)
+		count("up", 1, 1)
 	})
 }

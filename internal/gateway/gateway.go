@@ -135,11 +135,10 @@ type Gateway struct {
 	checkedUpTo uint64
 	started     time.Time // when connections were last heard is counted from here
 
-	nextID      atomic.Uint64
-	count       atomic.Int64 // connections, with or without hello
-	epoch       atomic.Int64 // as last heard
-	deaf        atomic.Bool  // the bus has missed something, maybe what no sweep of heads makes good
-	pendingDown atomic.Bool  // the pending set failed when last asked
+	nextID atomic.Uint64
+	count  atomic.Int64 // connections, with or without hello
+	epoch  atomic.Int64 // as last heard
+	deaf   atomic.Bool  // the bus has missed something, maybe what no sweep of heads makes good
 
 	ctx         context.Context // ends when the gateway is closed
 	cancel      context.CancelFunc

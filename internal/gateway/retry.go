@@ -20,6 +20,7 @@ const (
 func (g *Gateway) retryLoop() {
 	tick := time.NewTicker(min(scanEvery, g.cfg.Ladder[0]/2))
 	defer tick.Stop()
+	down := false // the set failed when last asked
 	for {
 		select {
 		case <-g.ctx.Done():
@@ -30,6 +31,7 @@ func (g *Gateway) retryLoop() {
 			ctx, cancel := context.WithTimeout(g.ctx, g.cfg.RequestTime)
 			due, err := g.cfg.Pending.Due(ctx, scanLimit)
 			g.note(err)
+			down = g.tellPending(down, err)
 			for _, entry := range due {
 				g.retry(ctx, entry)
 			}
@@ -89,19 +91,28 @@ func (g *Gateway) pushAgain(ctx context.Context, c *conn, conv impart.ConvID, se
 	return len(mine) == 1 && c.pushEvents(mine)
 }
 
-// note takes the outcome of an operation on the pending set, whose failure only
-// makes things slower. Of a row of failures the first is logged.
+// note counts an operation on the pending set that failed, which only makes things
+// slower.
 func (g *Gateway) note(err error) {
-	if err == nil {
-		if g.pendingDown.Load() && g.pendingDown.Swap(false) {
-			g.log.Info("the pending set works again")
-		}
-		return
+	if err != nil {
+		g.metrics.pendingFailed.Inc()
 	}
-	g.metrics.pendingFailed.Inc()
-	if !g.pendingDown.Swap(true) {
+}
+
+// tellPending logs when the pending set fails, and when it works again, and gives
+// whether it is down. It judges by the scan alone, which is done by one goroutine and
+// waits for the set: another operation may only note what is told later, or have
+// nothing to ask, and so end well while the set is down.
+func (g *Gateway) tellPending(down bool, err error) bool {
+	switch {
+	case g.ctx.Err() != nil:
+		return down
+	case err != nil && !down:
 		g.log.Warn("the pending set failed; the sweep makes up for it", "err", err)
+	case err == nil && down:
+		g.log.Info("the pending set works again")
 	}
+	return err != nil
 }
 
 // hint says that the device is behind in a conversation.

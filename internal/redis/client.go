@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	c.stop = stop
 	c.unlisten = c.metrics.register(cfg.Metrics, c)
 	if err != nil {
-		c.log.Warn("redis cannot be reached; it is tried again, and everything goes on without it", "redis", Hosts(cfg.URL), "err", err)
+		c.log.Warn("redis cannot be reached; it is tried again, and everything goes on without it", "redis", Hosts(cfg.URL), "err", hinted(err, opts.TLSConfig != nil))
 		c.note(err)
 	} else {
 		c.connected(conn)

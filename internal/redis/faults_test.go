@@ -165,6 +165,26 @@ func TestAFrozenRedisHoldsUpNobody(t *testing.T) {
 	d.works("after the thaw")
 }
 
+// While Redis is down no operation ends well, also one that has nothing to tell it.
+func TestASetThatWasNotAskedDoesNotWorkAgain(t *testing.T) {
+	t.Parallel()
+	server := ownServer(t)
+	w := newWorld(t, server.URL())
+	set := w.set(w.client(), "gw", nil)
+	length(t, set)
+	server.Kill()
+	until(t, "saying that it does not answer", func() bool { _, err := set.Due(t.Context(), 10); return err != nil })
+	every := time.NewTicker(10 * time.Millisecond)
+	defer every.Stop()
+	for range 300 { // longer than Redis is left in peace
+		signal(set.more)
+		<-every.C
+		if err := set.Register(t.Context()); err == nil {
+			t.Fatal("an operation ended well")
+		}
+	}
+}
+
 // What was noted while Redis did not answer is told to it later.
 func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 	t.Parallel()

@@ -2,9 +2,14 @@ package redis
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -44,6 +49,28 @@ func (e RefusedError) Advice() string {
 // Unwrap is what Redis said.
 func (e RefusedError) Unwrap() error { return e.Err }
 
+// hinted adds to an error of the first exchange whether the two sides may speak of TLS
+// differently: secure is what this process does. A server that speaks it ends a
+// connection in plain text, and one that does not waits for the end of what it takes
+// for a command, or answers with an error in plain text.
+func hinted(err error, secure bool) error {
+	var op *net.OpError
+	switch {
+	case err == nil || errors.As(err, &op) && op.Op == "dial":
+		return err // there was no exchange
+	case secure && (isTimeout(err) || errors.As(err, new(tls.RecordHeaderError))):
+		return fmt.Errorf("%w; does it speak TLS? if not, use redis://", err)
+	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || strings.Contains(err.Error(), "unknown message type")):
+		return fmt.Errorf("%w; does it speak TLS? if so, use rediss://", err)
+	}
+	return err
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // Found is what [Inspect] saw.
 type Found struct {
 	Shape   string // as [Client.Shape]
@@ -70,7 +97,7 @@ func Inspect(ctx context.Context, address string) (found Found, err error) {
 		return found, refusal
 	}
 	if err != nil {
-		return found, fmt.Errorf("redis at %s cannot be reached: %w", Hosts(address), err)
+		return found, fmt.Errorf("redis at %s cannot be reached: %w", Hosts(address), hinted(err, found.TLS))
 	}
 	defer conn.Close()
 	c.conn = conn

@@ -21,7 +21,7 @@ type setKeys []string
 
 func keysOf(gateway string) setKeys {
 	set := "ack:pending:" + braceless.Replace(gateway)
-	return setKeys{set, "{" + set + "}:flows", "{" + set + "}:lease"}
+	return setKeys{set, "{" + set + "}:flows", "{" + set + "}:lease", "{" + set + "}:rival"}
 }
 
 // braceless replaces the two characters by which keys would fall into other slots.

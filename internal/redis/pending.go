@@ -64,6 +64,7 @@ type Pending struct {
 	retryAt  time.Time
 	failures int
 	silent   []string // gateways that may have died
+	namesake bool     // another process lives under this gateway's name
 	closed   bool
 	unlisten func()
 }
@@ -277,8 +278,8 @@ func (p *Pending) time() string {
 	return strconv.FormatInt(p.cfg.now(), 10)
 }
 
-// ask tells Redis what waits and then does do, twice if the lease had to be got again
-// in between. While Redis does not answer it says so at once.
+// ask tells Redis what waits and then does do, unless it is nil, twice if the lease had
+// to be got again in between. While Redis does not answer it says so at once.
 //
 // The work goes on when ctx ends, until its own time-outs end it: the client library
 // may wait for a connection that is being made for longer than it was told to.
@@ -300,12 +301,16 @@ func ask[T any](ctx context.Context, p *Pending, do func(context.Context) (T, er
 	go func() {
 		defer func() { <-p.talk }()
 		var o outcome
+		asked := true
 		if p.c.get() == nil {
 			o.err = errDown
-		} else if o.err = p.flush(); o.err == nil {
+		} else if asked, o.err = p.flush(); o.err == nil && do != nil {
 			o.value, o.err = leased(p, do)
+			asked = true
 		}
-		o.err = p.outcome(o.err)
+		if asked { // or else nobody knows more about Redis than before
+			o.err = p.outcome(o.err)
+		}
 		done <- o
 	}()
 	select {
@@ -324,8 +329,8 @@ func leased[T any](p *Pending, do func(context.Context) (T, error)) (T, error) {
 		return value, err
 	}
 	p.c.metrics.leases.WithLabelValues("lost").Inc()
-	if _, err := exchange(func(ctx context.Context) (none, error) { return none{}, p.lease(ctx, false) }); err != nil {
-		return value, err
+	if _, e := exchange(func(ctx context.Context) (none, error) { return none{}, p.lease(ctx, false) }); e != nil {
+		return value, e
 	}
 	return exchange(do)
 }

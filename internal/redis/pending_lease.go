@@ -16,8 +16,12 @@ import (
 // maxSilent bounds the gateways that are looked at in one round.
 const maxSilent = 16
 
-// errTaken says that another process has this gateway's set.
-var errTaken = errors.New("another process has the set of this gateway's name, or is about to empty it: is IM_GATEWAY_ID given twice?")
+// Why a gateway may be without its set: another process of its name has it, or another
+// gateway took this one for dead, and empties it.
+var (
+	errTaken   = errors.New("another process has the set of this gateway's name: is IM_GATEWAY_ID given twice?")
+	errEmptied = errors.New("another gateway is about to empty the set of this one, which was silent for too long")
+)
 
 // take gets the lease for a process that starts, whoever has it: the same name means
 // that the other one has died, or should not have it.
@@ -33,16 +37,44 @@ func (p *Pending) lease(ctx context.Context, force bool) error {
 		by = "1"
 	}
 	what, err := leaseScript.Exec(ctx, p.c.get(), p.keys, []string{p.token, millis(p.cfg.Lease), by}).ToString()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case what == "taken":
+	}
+	if what == "emptied" {
+		return errEmptied
+	}
+	p.meets(what == "taken" || what == "shared")
+	switch what {
+	case "taken":
 		return errTaken
-	case what == "got":
+	case "got":
 		p.c.metrics.leases.WithLabelValues("got").Inc()
 		p.cfg.Log.Info("the pending set in redis is new", "set", p.keys[0])
 	}
 	return nil
+}
+
+// meets notes whether another process lives under this gateway's name, and logs when
+// that changes.
+func (p *Pending) meets(namesake bool) {
+	p.mu.Lock()
+	changed := p.namesake != namesake
+	p.namesake = namesake
+	p.mu.Unlock()
+	switch {
+	case changed && namesake:
+		p.cfg.Log.Warn("another process has this gateway's name, and only one of them has a pending set; give each its own IM_GATEWAY_ID", "set", p.keys[0])
+	case changed:
+		p.cfg.Log.Info("no other process has this gateway's name any more", "set", p.keys[0])
+	}
+}
+
+// Namesake reports whether another process lived under this gateway's name when Redis
+// was last asked. Of the two the one that started later has the set.
+func (p *Pending) Namesake() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.namesake
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

@@ -17,7 +17,7 @@ func (p *Pending) tell(ctx context.Context) {
 		case <-p.more:
 		}
 		for {
-			_, err := ask(ctx, p, func(context.Context) (none, error) { return none{}, nil })
+			_, err := ask[none](ctx, p, nil)
 			if err == nil {
 				break
 			}
@@ -38,20 +38,22 @@ func (p *Pending) pause() time.Duration {
 // maxFlushes bounds what is told before somebody who asks gets an answer.
 const maxFlushes = 16
 
-// flush tells Redis what waits. What it could not tell waits on. p.talk is held.
-func (p *Pending) flush() error {
+// flush tells Redis what waits, and says whether there was anything. What it could not
+// tell waits on. p.talk is held.
+func (p *Pending) flush() (told bool, err error) {
 	for range maxFlushes {
 		changes := p.next()
 		if len(changes) == 0 {
-			return nil
+			return told, nil
 		}
+		told = true
 		if _, err := leased(p, func(ctx context.Context) (none, error) { return none{}, p.send(ctx, changes) }); err != nil {
 			p.putBack(changes)
-			return err
+			return told, err
 		}
 	}
 	signal(p.more)
-	return nil
+	return told, nil
 }
 
 // next takes some of the changes that wait.

@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -358,6 +360,61 @@ func TestALaterProcessOfTheNameHasTheSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the first one having a set again", func() bool { _, err := first.Due(t.Context(), 10); return err == nil })
+}
+
+// Both of two processes with one name say so while both live, and not longer; who comes
+// back after a death of which Redis has not heard yet is no second one.
+func TestTwoProcessesOfOneNameKnowIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, single.get(t).URL())
+	gateway := fresh("gw")
+	var told [2]linesOf
+	named := func(i int) *Pending {
+		return w.set(w.client(), gateway, func(cfg *PendingConfig) {
+			cfg.Lease, cfg.Log = time.Second, slog.New(slog.NewTextHandler(&told[i], nil))
+		})
+	}
+	elder := named(0)
+	length(t, elder)
+	newcomer := named(1)
+	until(t, "both knowing of each other", func() bool { return elder.Namesake() && newcomer.Namesake() })
+	if err := newcomer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the elder being alone", func() bool { return !elder.Namesake() })
+	for i := range told {
+		if n := told[i].count("give each its own IM_GATEWAY_ID"); n != 1 {
+			t.Errorf("process %d warned %d times", i, n)
+		}
+	}
+	freeze(elder) // as if it had died
+	defer thaw(elder)
+	next := named(1)
+	length(t, next)
+	for range 5 {
+		_, _ = ask(t.Context(), next, func(ctx context.Context) ([]string, error) { return next.announce(ctx, false) })
+	}
+	if next.Namesake() {
+		t.Error("a process takes the dead one before it for a living one")
+	}
+}
+
+// linesOf holds a log.
+type linesOf struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *linesOf) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *linesOf) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
 }
 
 func TestWhatIsClosedLeavesNothing(t *testing.T) {

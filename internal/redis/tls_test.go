@@ -67,6 +67,30 @@ func TestRedisByTLS(t *testing.T) {
 	}
 }
 
+// Who took the wrong one of redis:// and rediss:// is asked about it, and nobody else.
+func TestTheWrongSchemeIsAskedAbout(t *testing.T) {
+	t.Parallel()
+	ours := authority.New(t, "ours")
+	server := secureServer(t, ours, "127.0.0.1")
+	secure := server.TLSURL("tls_ca=" + ours.File)
+	plainToSecure := strings.Replace(strings.Split(secure, "?")[0], "rediss://", "redis://", 1)
+	secureToPlain := strings.Replace(server.URL(), "redis://", "rediss://", 1)
+	nobody := "redis://127.0.0.1:1"
+	for address, asks := range map[string]string{
+		plainToSecure: "does it speak TLS? if so, use rediss://",
+		secureToPlain: "does it speak TLS? if not, use redis://",
+		nobody:        "",
+		strings.Replace(nobody, "redis", "rediss", 1): "",
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		_, err := Inspect(ctx, address)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), asks) || (asks == "") == strings.Contains(err.Error(), "speak TLS") {
+			t.Errorf("%s: %v, want %q", address, err, asks)
+		}
+	}
+}
+
 func wantRefusal(t *testing.T, err error, says string) {
 	t.Helper()
 	var refusal RefusedError

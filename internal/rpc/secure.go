@@ -6,10 +6,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
 	"google.golang.org/grpc/credentials"
 )
 
@@ -20,7 +21,7 @@ type secured struct {
 	config                           func() *tls.Config
 	host                             string // a node's, where the settings name none; "" at a server
 	log                              *slog.Logger
-	often                            *rate.Sometimes
+	often                            *often
 }
 
 // securedClient are a client's, for nodes whose certificate must be for host.
@@ -35,8 +36,37 @@ func securedClient(config func() *tls.Config, host string) credentials.Transport
 func securedServer(config func() *tls.Config, log *slog.Logger) credentials.TransportCredentials {
 	return &secured{
 		TransportCredentials: credentials.NewTLS(config()), config: config,
-		log: log, often: &rate.Sometimes{First: 10, Interval: time.Second},
+		log: log, often: &often{last: map[string]time.Time{}},
 	}
+}
+
+// Of the log of clients that get no connection: how often the same is said of one
+// host, which dials again and again, and of how many hosts.
+const (
+	sayAgain = time.Minute
+	sayHosts = 256
+)
+
+// often says the same of one host now and then.
+type often struct {
+	mu   sync.Mutex
+	last map[string]time.Time // when it was said: by host and what
+}
+
+func (o *often) may(what string, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last, said := o.last[what]; said && now.Sub(last) < sayAgain {
+		return false
+	}
+	if len(o.last) >= sayHosts {
+		maps.DeleteFunc(o.last, func(_ string, last time.Time) bool { return now.Sub(last) >= sayAgain })
+	}
+	if len(o.last) >= sayHosts {
+		return false
+	}
+	o.last[what] = now
+	return true
 }
 
 // now are the settings of the next connection.
@@ -58,11 +88,32 @@ func (s *secured) ClientHandshake(ctx context.Context, authority string, nc net.
 func (s *secured) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	secure, info, err := credentials.NewTLS(s.now()).ServerHandshake(nc)
 	if err != nil && !errors.Is(err, io.EOF) {
-		s.often.Do(func() {
-			s.log.Warn("a client was turned away: it has to show a certificate of the authority in IM_LOGIC_TLS_CA", "address", nc.RemoteAddr().String(), "err", err)
-		})
+		s.tell(nc.RemoteAddr().String(), err)
 	}
 	return secure, info, err
+}
+
+// tell logs why a client got no connection, with the advice for the side that has to
+// be mended: an alert that comes from the client says that it refused this node.
+func (s *secured) tell(address string, err error) {
+	said := "a client was turned away: it has to show a certificate of the authority in IM_LOGIC_TLS_CA"
+	if remoteAlert(err) {
+		said = "a client refused this node's certificate: IM_LOGIC_TLS_CA at the client has to name the authority of the one in IM_LOGIC_TLS_CERT here, and that has to be for the host that the client dials, or its IM_LOGIC_TLS_NAME"
+	}
+	host, _, splitErr := net.SplitHostPort(address)
+	if splitErr != nil {
+		host = address
+	}
+	// Its port is another one each time.
+	if s.often.may(host+" "+said, time.Now()) {
+		s.log.Warn(said, "address", address, "err", err)
+	}
+}
+
+// remoteAlert reports whether the other side ended the handshake.
+func remoteAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
 }
 
 // Clone implements [credentials.TransportCredentials].

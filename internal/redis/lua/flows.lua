@@ -4,7 +4,8 @@
 --                                   Unix ms by this server's clock
 -- KEYS[2]  {ack:pending:ID}:flows   hash: member = the state of that flow
 -- KEYS[3]  {ack:pending:ID}:lease   who the set belongs to at present
-local set, flows, lease = KEYS[1], KEYS[2], KEYS[3]
+-- KEYS[4]  {ack:pending:ID}:rival   who lives under the same name, and found it taken
+local set, flows, lease, rival = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 -- now is the time in ms; instead stands for it unless it is 0, in tests.
 local function now(instead)
