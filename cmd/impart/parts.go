@@ -274,7 +274,7 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 func (c *config) gatewayConfig(p *parts, log *slog.Logger, registry prometheus.Registerer, conns int) gateway.Config {
 	return gateway.Config{
 		Logic: p.rules, Bus: p.bus, Pending: p.openPending(c, log, registry),
-		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(), Shared: p.shared,
+		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(), Shared: p.shared, Apart: p.client != nil,
 		MaxBody: c.MaxBody, MaxInflight: c.MaxInflight, MaxConns: conns,
 		Sweep: c.Sweep, Ladder: c.Retry, Heartbeat: c.Heartbeat,
 		Log: log, Metrics: registry,
@@ -292,7 +292,7 @@ func (c *config) allow(r *http.Request) bool {
 
 func (c *config) apiConfig(p *parts, log *slog.Logger, registry *prometheus.Registry) api.Config {
 	return api.Config{
-		Logic: p.rules, Admin: p.rules, Auth: p.verifier,
+		Logic: p.gateway.Rules(), Admin: p.rules, Auth: p.verifier,
 		AdminToken: c.AdminToken, AdminOpen: c.AdminToken == "" && c.Auth.devLogin() && loopback(c.Listen),
 		Gateway: p.gateway, Web: web.Handler(), Ready: p.ready,
 		Gatherer: registry, Registerer: registry,

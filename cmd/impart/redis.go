@@ -128,7 +128,7 @@ func redisBusFinding(ctx context.Context, c *config) finding {
 	if _, err := redis.Inspect(ctx, c.Redis); err != nil {
 		return finding{
 			Check: "bus", Verdict: warn, Found: "over redis, which is not to be had, see there",
-			Advice: "until it is, no wake-ups flow between the nodes: messages that another node stored come with the sweep (IM_SWEEP_MS)",
+			Advice: "until it is, no wake-ups flow between the nodes: messages that come through another node wait for the sweep (IM_SWEEP_MS)",
 		}
 	}
 	return finding{Check: "bus", Verdict: good, Found: "over redis, see there"}

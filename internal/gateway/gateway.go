@@ -41,6 +41,9 @@ type Config struct {
 	// Shared says that other nodes serve the same store: a device may say hello on any
 	// of them.
 	Shared bool
+	// Apart says that Logic is in other processes, so that only the bus tells of what it
+	// has stored.
+	Apart bool
 
 	MaxBody     int            // bytes of a message body, told in welcome; default 65,536
 	MaxFrame    int            // bytes of a request; default 1 MiB, at most 4 MiB
@@ -155,6 +158,9 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{
 		cfg: cfg, log: cfg.Log, conns: newRegistry(), wakes: newWakes(),
 		notes: make(chan bus.Message, 4096), sweepIn: make(chan struct{}, 1), started: time.Now(),
+	}
+	if cfg.Apart {
+		g.cfg.Logic = telling{cfg.Logic, g}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.RequestTime)
 	defer cancel()

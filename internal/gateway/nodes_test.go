@@ -160,6 +160,26 @@ func TestADeafBusIsMadeGoodAsSoonAsItHears(t *testing.T) {
 	})
 }
 
+// A gateway apart from its rules whose bus is deaf knows what was stored from there: what
+// it is told by the answer reaches its own connections without the sweep.
+func TestAGatewayApartPushesWhatItSentWhileItsBusIsDeaf(t *testing.T) {
+	inWorld(t, func(c *Config) { c.Apart = true }, func(w *world) {
+		w.bus.lose.Store(int32(bus.Wake))
+		ana, ben := w.connect("u-ana", "d"), w.connect("u-ben", "d")
+		ana.says("c-ab", "m0", "into the void")
+		ben.wants() // a bus that is well is believed
+		w.bus.down.Store(true)
+		ana.says("c-ab", "m1", "hi")
+		ben.wants("event")
+		sent := w.g.Rules().Send(w.t.Context(), []impart.Send{{Sender: "u-ana", Conv: "c-ab", CMID: "m2", Body: "by HTTP"}})
+		must(w.t, sent[0].Err)
+		ben.wants("event")
+		_, err := w.g.Rules().Recall(w.t.Context(), impart.Recall{Sender: "u-ana", Conv: "c-ab", Seq: 2, CMID: "m3"})
+		must(w.t, err)
+		ben.wants("event")
+	})
+}
+
 // Every node hears of every message. One where nobody is to see it reads nothing
 // for it, once it knows who may.
 func TestANodeWithoutReadersReadsNothing(t *testing.T) {
