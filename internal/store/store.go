@@ -182,7 +182,9 @@ type Cursors interface {
 	// user's. A query whose install epoch is not the device's gets delivered 0.
 	Lags(ctx context.Context, queries []impart.LagQuery) ([]impart.Lag, error)
 	// Convs pages through the user's conversations above after, ascending by id;
-	// device "" leaves Delivered 0. MaxBytes bounds the page as in Page.
+	// device "" leaves Delivered 0. MaxBytes bounds the page as in Page. Unread is
+	// exact up to 1,000 as long as no more than 10,000 seqs lie above read; of more,
+	// an engine may count among the newest only, at least among so many.
 	Convs(ctx context.Context, user impart.UserID, device impart.DeviceID, after impart.ConvID, limit, maxBytes int) (impart.ConvsPage, error)
 	// Report says who of those that may see the event have it, for users above
 	// after, ascending. NOT_MEMBER, CURSOR_AHEAD, as user sees it; CURSOR_AHEAD also

@@ -13,8 +13,12 @@ const (
 	// maxUnread is where counting unread messages stops.
 	maxUnread = 1000
 	// unreadStep is how many seqs are counted by one statement, so that a long log
-	// of one's own messages can be given up in between.
+	// of one's own messages can be given up in between. So many are looked through of
+	// every conversation.
 	unreadStep = 10_000
+	// unreadMost is how many are looked through of one conversation, and unreadSpare of
+	// all that a page lists together, their first steps aside: about half a second's work.
+	unreadMost, unreadSpare = 100_000, 400_000
 )
 
 // seen is a conversation as one device of one user sees it.
@@ -24,9 +28,11 @@ type seen struct {
 	read   *readRow
 }
 
+// state is what a client is told. The head of a row that is damaged (see [damage]) is
+// kept within what a frame may hold: it must not spoil the list that it stands in.
 func (v *seen) state(install impart.InstallEpoch) impart.ConvState {
 	return impart.ConvState{
-		Conv: v.conv.id, Kind: v.conv.kind, Head: v.head, Delivered: v.effective(v.cursor, install),
+		Conv: v.conv.id, Kind: v.conv.kind, Head: min(max(v.head, 0), impart.MaxNumber), Delivered: v.effective(v.cursor, install),
 		Read: v.read.counts(v.epoch), Floor: v.floor,
 	}
 }
@@ -223,13 +229,13 @@ func (s *Store) Convs(ctx context.Context, user impart.UserID, device impart.Dev
 		if err := prefetchListed(c, shown, user); err != nil {
 			return err
 		}
-		size := 0
+		size, spare := 0, impart.Seq(unreadSpare)
 		for i, v := range all {
 			if i == limit {
 				page.More = true
 				break
 			}
-			state, err := v.listed(c, user, dev.Install)
+			state, err := v.listed(c, user, dev.Install, &spare)
 			if err != nil {
 				return err
 			}
@@ -267,9 +273,9 @@ func prefetchListed(s session, all []*seen, user impart.UserID) error {
 	var asks []ask
 	for _, v := range all[:min(eventsAtOnce, len(all))] {
 		asks = append(asks, ask{selectEvent, []any{v.conv.id, v.head}})
-		for _, st := range stretches(v.periods, max(v.read.counts(v.epoch), v.conv.floor)+1, v.head) {
+		for _, st := range slices.Backward(stretches(v.periods, max(v.read.counts(v.epoch), v.conv.floor)+1, v.head)) {
 			if st.covered {
-				asks = append(asks, ask{countUnread, []any{v.conv.id, st.from, min(st.to, st.from+unreadStep-1), user, maxUnread}})
+				asks = append(asks, ask{countUnread, []any{v.conv.id, max(st.from, st.to-unreadStep+1), st.to, user, maxUnread}})
 				break
 			}
 		}
@@ -281,7 +287,7 @@ const countUnread = "SELECT count(*) FROM (SELECT 1 FROM events WHERE conv_id = 
 	" AND kind = 'msg' AND sender <> ? AND recalled = 0 LIMIT ?) AS counted"
 
 // listed is a conversation whose head is known with its last event and what is unread in it.
-func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch) (state impart.ConvState, err error) {
+func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch, spare *impart.Seq) (state impart.ConvState, err error) {
 	state = v.state(install)
 	if state.Last, err = readEvent(s, v.conv.id, v.head); err != nil {
 		return state, err
@@ -289,21 +295,33 @@ func (v *seen) listed(s session, user impart.UserID, install impart.InstallEpoch
 	if state.Last != nil && !v.periods.Sees(state.Last) {
 		state.Last = nil // the head is of what was removed
 	}
-	state.Unread, err = v.unread(s, user, state.Read)
+	state.Unread, err = v.unread(s, user, state.Read, spare)
 	return state, err
 }
 
-// unread counts the messages of others above read that are not recalled.
-func (v *seen) unread(s session, user impart.UserID, read impart.Seq) (n int, err error) {
-	for _, st := range stretches(v.periods, max(read, v.conv.floor)+1, v.head) {
-		for from := st.from; st.covered && from <= st.to && n < maxUnread; from += unreadStep {
+// unread counts the messages of others above read that are not recalled, newest first,
+// until there are enough or it has looked through as many seqs as it may: past the first
+// step it takes them from spare.
+func (v *seen) unread(s session, user impart.UserID, read impart.Seq, spare *impart.Seq) (n int, err error) {
+	looked := impart.Seq(0)
+	for _, st := range slices.Backward(stretches(v.periods, max(read, v.conv.floor)+1, v.head)) {
+		for to := st.to; st.covered && to >= st.from && n < maxUnread; {
+			from := max(st.from, to-unreadStep+1)
+			if looked >= unreadStep {
+				if looked >= unreadMost || *spare <= 0 {
+					return n, nil
+				}
+				*spare -= to - from + 1
+			}
+			looked += to - from + 1
 			err := s.query(countUnread, func(r row) error {
 				n += int(r.num(0))
 				return nil
-			}, v.conv.id, from, min(st.to, from+unreadStep-1), user, maxUnread-n)
+			}, v.conv.id, from, to, user, maxUnread-n)
 			if err != nil {
 				return 0, err
 			}
+			to = from - 1
 		}
 	}
 	return n, nil
