@@ -91,6 +91,9 @@ func (tx *txn) appendAll(ops []*op) error {
 		return err
 	}
 	p := planAppends(meta.epoch, w.appends, w.facts, tx.redo)
+	if tx.bulk != nil {
+		tx.leaveTails(p)
+	}
 	if err := fault.At(fault.BeforeInsert); err != nil {
 		return err
 	}
@@ -167,6 +170,11 @@ func (tx *txn) learn(meta *metaRow) error {
 func (tx *txn) learnOne(a *store.Append, f *facts, meta *metaRow) (err error) {
 	if f.conv, err = tx.conv(a.Conv); err != nil {
 		return err
+	}
+	if f.conv != nil {
+		if err = tx.examine(f.conv); err != nil {
+			return err
+		}
 	}
 	if f.conv != nil && a.Sender != impart.System {
 		if f.member, err = tx.member(a.Conv, a.Sender); err != nil {

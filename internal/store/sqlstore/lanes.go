@@ -56,7 +56,7 @@ func (s *Store) startLanes(n laneCounts) {
 func (s *Store) newLane(writers, limit int) *lane {
 	l := &lane{queue: queue{maxItems: s.opts.MaxQueue, wake: make(chan struct{}, 1)}}
 	for range writers {
-		w := &writer{s: s, lane: l, limit: limit, caches: newCaches(), memberships: newMemberships()}
+		w := &writer{s: s, lane: l, limit: limit, caches: newCaches(), memberships: newMemberships(), tails: newTails()}
 		l.writers = append(l.writers, w)
 		s.writing.Go(w.run)
 	}

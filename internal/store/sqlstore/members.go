@@ -194,6 +194,12 @@ func (tx *txn) changeRole(conv impart.ConvID, m impart.Member, old *member) erro
 
 // logChange appends a join or leave event and raises the members' version.
 func (tx *txn) logChange(c *convState, ev *impart.Event, stamp store.Stamp) error {
+	if err := tx.examine(c); err != nil {
+		return err
+	}
+	if c.damage != nil {
+		return damagedError(aim{conv: c.id}, c.damage)
+	}
 	tx.convs.drop(c.id) // until the transaction is through with it
 	now := *c
 	ev.Sender, ev.Seq = impart.System, now.next

@@ -30,7 +30,8 @@ func (t *myTxn) load(ops []*op) error {
 	ask := func(query string, each func(row) error) {
 		statements = append(statements, &myStatement{text: query, each: each})
 	}
-	t.loadConvs(w, ask)
+	moving := w.moving()
+	t.loadConvs(w, moving, ask)
 	if len(w.acking) > 0 {
 		devices := slices.SortedFunc(maps.Keys(w.acking), func(a, b deviceKey) int {
 			return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device))
@@ -56,7 +57,15 @@ func (t *myTxn) load(ops []*op) error {
 	if err := t.still(); err != nil {
 		return err
 	}
-	err := t.txn.checkMembers(members, known, t.row, func(stale []memberKey) error {
+	err := t.txn.checkTails(moving, func(moved []impart.ConvID) error {
+		var torn []*myStatement
+		t.askTorn(moved, func(query string, each func(row) error) { torn = append(torn, &myStatement{text: query, each: each}) })
+		return t.send(torn...)
+	})
+	if err != nil {
+		return err
+	}
+	err = t.txn.checkMembers(members, known, t.row, func(stale []memberKey) error {
 		var again []*myStatement
 		t.askMembers(stale, func(query string, each func(row) error) { again = append(again, &myStatement{text: query, each: each}) })
 		return t.send(again...)
@@ -120,13 +129,11 @@ func convTuples(convs []impart.ConvID) string {
 	return tuples(convs, func(c *impart.ConvID) string { return string(*c) })
 }
 
-func (t *myTxn) loadConvs(w *wanted, ask myAsker) {
-	var lock, look []impart.ConvID
+func (t *myTxn) loadConvs(w *wanted, lock []impart.ConvID, ask myAsker) {
+	var look []impart.ConvID
 	for _, conv := range slices.Sorted(maps.Keys(w.locked)) {
 		t.txn.convs.put(conv, nil)
-		if w.locked[conv] {
-			lock = append(lock, conv)
-		} else {
+		if !w.locked[conv] {
 			look = append(look, conv)
 		}
 	}
@@ -138,6 +145,14 @@ func (t *myTxn) loadConvs(w *wanted, ask myAsker) {
 	const from = "SELECT " + convColumns + " FROM conversations FORCE INDEX (PRIMARY) WHERE conv_id IN ("
 	chunks(lock, func(part []impart.ConvID) { ask(from+convTuples(part)+") ORDER BY conv_id FOR UPDATE", keep) })
 	chunks(look, func(part []impart.ConvID) { ask(from+convTuples(part)+")", keep) })
+	t.askTorn(t.txn.unsure(lock), ask)
+}
+
+// askTorn has it looked which logs do not end where their rows say.
+func (t *myTxn) askTorn(convs []impart.ConvID, ask myAsker) {
+	chunks(convs, func(part []impart.ConvID) {
+		ask("SELECT conv_id FROM conversations AS c FORCE INDEX (PRIMARY) WHERE conv_id IN ("+convTuples(part)+") AND "+isTorn, t.txn.takeTorn)
+	})
 }
 
 // loadNewest reads the newest recalls of conversations that are only read, for users

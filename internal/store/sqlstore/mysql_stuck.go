@@ -38,12 +38,7 @@ func (m *myEngine) stuck(groups []*group) (map[aim]error, error) {
 }
 
 func (m *myEngine) askStuckConvs(w *wanted, out map[aim]error, statements *[]*myStatement) {
-	var convs []impart.ConvID
-	for _, conv := range slices.Sorted(maps.Keys(w.locked)) {
-		if w.locked[conv] {
-			convs = append(convs, conv)
-		}
-	}
+	convs := w.moving()
 	free := map[impart.ConvID]bool{}
 	chunks(convs, func(part []impart.ConvID) {
 		where := " FORCE INDEX (PRIMARY) WHERE conv_id IN (" + convTuples(part) + ")"

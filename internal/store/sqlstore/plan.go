@@ -19,6 +19,9 @@ type convState struct {
 	floor   impart.Seq
 	version int64
 	moved   *plan // the plan that moved next last
+	whole   bool  // the log was seen to end where next says
+	torn    bool  // the look at it from outside says that it does not
+	damage  *damage
 	// newest is the conversation's newest recall, if that was read; seq 0 if there is
 	// none. It spares readHead the look.
 	newest *recallMark
@@ -127,6 +130,9 @@ func (p *plan) add(a *store.Append, f *facts) (store.Appended, error) {
 	}
 	if f.conv == nil || (a.Sender != impart.System && (f.member == nil || !f.member.periods.Open())) {
 		return store.Appended{}, p.refuse(f, notMember(a.Conv))
+	}
+	if f.conv.damage != nil {
+		return store.Appended{}, damagedError(aim{conv: a.Conv}, f.conv.damage)
 	}
 	if !p.hasPrev(a, f) && !fault.Planted(fault.PrevIgnored) {
 		return store.Appended{}, p.refuse(f, impart.Errorf(impart.OutOfOrder,

@@ -19,6 +19,16 @@ type wanted struct {
 	flows   map[memberKey]bool
 }
 
+// moving are the conversations whose next seq may move, in order.
+func (w *wanted) moving() (out []impart.ConvID) {
+	for _, conv := range slices.Sorted(maps.Keys(w.locked)) {
+		if w.locked[conv] {
+			out = append(out, conv)
+		}
+	}
+	return out
+}
+
 func want(ops []*op) *wanted {
 	w := &wanted{
 		locked: map[impart.ConvID]bool{}, members: map[memberKey]bool{}, keys: map[dedupKey]bool{},
@@ -62,6 +72,11 @@ func (w *wanted) flow(k memberKey) {
 const (
 	lockConvs   = "SELECT " + convColumns + " FROM conversations WHERE conv_id = ANY($1::text[]) ORDER BY conv_id FOR NO KEY UPDATE"
 	selectConvs = "SELECT " + convColumns + " FROM conversations WHERE conv_id = ANY($1::text[])"
+	// selectTorn are those whose log does not end before next_seq. It comes after the
+	// locks, and has eyes for what the transactions that it waited for have left.
+	selectTorn = "SELECT conv_id FROM conversations AS c WHERE conv_id = ANY($1::text[]) AND " + isTorn
+	isTorn     = "next_seq BETWEEN 1 AND 9007199254740991 AND next_seq <> floor + 1" +
+		" AND NOT EXISTS (SELECT 1 FROM events AS e WHERE e.conv_id = c.conv_id AND e.seq = c.next_seq - 1)"
 	lockDevices = `SELECT 1 FROM unnest($1::text[], $2::text[]) AS k (usr, device), LATERAL
 		(SELECT 1 FROM devices WHERE user_id = k.usr AND device_id = k.device FOR NO KEY UPDATE) AS d`
 	selectMembers = `SELECT k.conv, k.usr, m.role, m.from_seq, m.to_seq FROM unnest($1::text[], $2::text[]) AS k (conv, usr), LATERAL
@@ -93,7 +108,8 @@ func (t *pgTxn) load(ops []*op) error {
 	ask := func(query string, each func(row) error, args ...any) {
 		statements = append(statements, pgQuery(query, each, args...))
 	}
-	t.loadConvs(w, ask)
+	moving := w.moving()
+	t.loadConvs(w, moving, ask)
 	if len(w.acking) > 0 {
 		devices := slices.SortedFunc(maps.Keys(w.acking), func(a, b deviceKey) int {
 			return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.device, b.device))
@@ -115,6 +131,12 @@ func (t *pgTxn) load(ops []*op) error {
 		return err
 	}
 	if err := t.p.identity.still(t.was, t.link.physical, t.place, t.row); err != nil {
+		return err
+	}
+	err := t.txn.checkTails(moving, func(moved []impart.ConvID) error {
+		return t.send(pgQuery(selectTorn, t.txn.takeTorn, convTexts(moved)))
+	})
+	if err != nil {
 		return err
 	}
 	return t.txn.checkMembers(members, known, t.row, func(stale []memberKey) (err error) {
@@ -154,13 +176,11 @@ func (t *pgTxn) askState(ask asker) {
 	})
 }
 
-func (t *pgTxn) loadConvs(w *wanted, ask asker) {
-	var lock, look []impart.ConvID
+func (t *pgTxn) loadConvs(w *wanted, lock []impart.ConvID, ask asker) {
+	var look []impart.ConvID
 	for _, conv := range slices.Sorted(maps.Keys(w.locked)) {
 		t.txn.convs.put(conv, nil)
-		if w.locked[conv] {
-			lock = append(lock, conv)
-		} else {
+		if !w.locked[conv] {
 			look = append(look, conv)
 		}
 	}
@@ -170,6 +190,9 @@ func (t *pgTxn) loadConvs(w *wanted, ask asker) {
 			t.txn.convs.put(c.id, c)
 			return nil
 		}, convTexts(lock))
+		if unsure := t.txn.unsure(lock); len(unsure) > 0 {
+			ask(selectTorn, t.txn.takeTorn, convTexts(unsure))
+		}
 	}
 	if len(look) > 0 {
 		ask(selectConvs, func(r row) error {

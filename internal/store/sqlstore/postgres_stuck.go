@@ -31,12 +31,7 @@ const stuckPatience = 5 * time.Second
 func (p *pgEngine) stuck(groups []*group) (map[aim]error, error) {
 	w := want(together(groups))
 	out := map[aim]error{}
-	var convs []impart.ConvID
-	for _, conv := range slices.Sorted(maps.Keys(w.locked)) {
-		if w.locked[conv] {
-			convs = append(convs, conv)
-		}
-	}
+	convs := w.moving()
 	if len(convs) == 0 && len(w.acking) == 0 {
 		return out, nil
 	}

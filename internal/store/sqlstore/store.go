@@ -88,7 +88,7 @@ type Store struct {
 	slow                        slowest
 	failing                     atomic.Bool // the last transaction failed, and not by a refusal
 	failLog, stuckLog           sparing
-	damageLog                   damageLog
+	damageLog, rowLog           damageLog // of events, and of rows of conversations
 }
 
 var _ store.Store = (*Store)(nil)

@@ -81,7 +81,6 @@ type waiting struct {
 	bytes int
 	turn  int64     // when it was tried last, counted in tries
 	until time.Time // it is remembered until then
-	told  time.Time // when its damage was last logged
 }
 
 // waitlist is the waiting room of a lane: writes that cannot be done now, each for a
@@ -152,7 +151,7 @@ func (l *waitlist) add(w *writer, groups []*group) {
 		l.running = true
 		s, lane := w.s, w.lane
 		s.writing.Go(func() {
-			again := &writer{s: s, lane: lane, limit: w.limit, again: true, caches: newCaches(), memberships: newMemberships()}
+			again := &writer{s: s, lane: lane, limit: w.limit, again: true, caches: newCaches(), memberships: newMemberships(), tails: newTails()}
 			again.standAside()
 		})
 	}
@@ -343,42 +342,15 @@ func (w *writer) try(l *waitlist, groups ...*group) (moved bool) {
 
 // damaged refuses what is about a damaged row, and says so in the log, not each time.
 func (w *writer) damaged(l *waitlist, g *group, why error) {
-	err := impart.Errorf(impart.Unavailable, "%s is damaged in the database and takes no messages until an operator has mended it", g.aim)
-	err.RetryAfter, err.Cause = damageRetry, why
+	err := damagedError(g.aim, why)
 	for _, p := range g.ops {
 		p.fail(err)
 	}
 	l.settled(w.s, []*group{g}, nil)
-	now := time.Now()
 	l.mu.Lock()
-	there := l.waiting[g.aim]
-	there.until = now.Add(asideLinger)
-	tell := now.Sub(there.told) > damageTold
-	if tell {
-		there.told = now
-	}
+	l.waiting[g.aim].until = time.Now().Add(asideLinger)
 	l.mu.Unlock()
-	if tell {
-		w.s.opts.Log.Error("a conversation is damaged: its messages are refused", "conv", string(g.aim.conv), "error", why)
-	}
-}
-
-const (
-	// damageRetry is what a caller is told to wait, and damageTold how often the log
-	// says it, at most.
-	damageRetry = 5 * time.Second
-	damageTold  = time.Minute
-)
-
-// damage is a conversation whose next seq is taken.
-type damage struct {
-	conv         impart.ConvID
-	next, newest impart.Seq
-}
-
-func (d *damage) Error() string {
-	return fmt.Sprintf("conversations.next_seq of %q is %d, and its log has an event at seq %d (unique violation on events): somebody changed the row by hand,"+
-		" or restored one table without the other; set next_seq to %d", string(d.conv), d.next, d.newest, d.newest+1)
+	w.s.tellDamagedRow(g.aim.conv, why)
 }
 
 // final reports whether why will not pass by itself.

@@ -21,6 +21,7 @@ type writer struct {
 	limit int // items in a transaction
 	caches
 	memberships // outlive a transaction where others write too
+	tails       tails
 
 	batch    []*op
 	appends  []*store.Append
