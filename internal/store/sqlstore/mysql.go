@@ -46,6 +46,7 @@ type myEngine struct {
 	flavour  *myFlavour
 	writers  *myPool
 	readers  *myPool
+	shortage shortage
 	identity identity
 	aside    myAside
 	windows  windows
@@ -80,7 +81,7 @@ func openMySQL(ctx context.Context, dsn string, s *Store) (_ *myEngine, err erro
 	if err != nil {
 		return nil, err
 	}
-	m := &myEngine{s: s}
+	m := &myEngine{s: s, shortage: shortage{is: myShort, log: s.opts.Log, patience: s.opts.Patience}}
 	m.succession = succession{known: &m.identity, by: m, sql: &myJudging, clock: myStatements.clock}
 	if m.servers, err = newServers(address); err != nil {
 		return nil, err
@@ -93,6 +94,7 @@ func openMySQL(ctx context.Context, dsn string, s *Store) (_ *myEngine, err erro
 		conns = max(address.conns, 2)
 	}
 	m.writers, m.readers = m.newPool(conns-conns/2, myRowWait), m.newPool(conns/2, "")
+	m.writers.other, m.readers.other = m.readers, m.writers
 	return m, nil
 }
 

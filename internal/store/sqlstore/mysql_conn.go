@@ -49,12 +49,14 @@ func (c *myConn) ResetSession(ctx context.Context) error {
 type myPool struct {
 	*sql.DB
 	engine *myEngine
+	other  *myPool
+	conns  int    // how many it may have
 	setup  string // what its sessions are set to beside what all are; "": nothing
 	round  atomic.Int64
 }
 
 func (m *myEngine) newPool(conns int, setup string) *myPool {
-	p := &myPool{engine: m, setup: setup}
+	p := &myPool{engine: m, conns: conns, setup: setup}
 	p.DB = sql.OpenDB(p)
 	p.SetMaxOpenConns(conns)
 	p.SetMaxIdleConns(conns)
@@ -69,8 +71,17 @@ func (p *myPool) keeps(c *myConn) bool {
 // reset gives up the connections that are idle, and the others when they come back.
 func (p *myPool) reset() { p.round.Add(1) }
 
+// thin closes connections that are idle, but one.
+func (p *myPool) thin() {
+	p.SetMaxIdleConns(1)
+	p.SetMaxIdleConns(p.conns)
+}
+
 // Connect implements [driver.Connector].
 func (p *myPool) Connect(ctx context.Context) (driver.Conn, error) {
+	if err := p.engine.shortage.rest(); err != nil {
+		return nil, err
+	}
 	round := p.round.Load()
 	c, err := p.engine.connect(ctx, p.engine.check)
 	if err != nil {
@@ -91,7 +102,11 @@ func (*myPool) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
 // with takes a connection of the pool and runs f with it.
 func (p *myPool) with(ctx context.Context, f func(c *myConn) error) error {
-	held, err := p.Conn(ctx)
+	var held *sql.Conn
+	err := p.engine.shortage.wait(ctx, func() (err error) {
+		held, err = p.Conn(ctx)
+		return err
+	}, func() int { return p.Stats().OpenConnections }, p.other.thin)
 	if err != nil {
 		return haltedOr(err)
 	}

@@ -106,6 +106,12 @@ func myBreaks(err error) bool {
 	return false
 }
 
+// myShort reports whether a server has no connection left for who asks.
+func myShort(err error) bool {
+	n := number(err)
+	return n == myTooManyConns || n == myUserLimit
+}
+
 // myRefusal turns an error about a value that the database cannot hold into the
 // refusal that it is.
 func myRefusal(err error) error {

@@ -55,6 +55,7 @@ type pgEngine struct {
 	writers  *pgxpool.Pool
 	readers  *pgxpool.Pool
 	pooled   bool
+	shortage shortage
 	hosts    pgdial.Hosts
 	bare     *pgconn.Config // of connections that are not checked
 	identity identity
@@ -70,6 +71,7 @@ func openPostgres(ctx context.Context, dsn string, s *Store) (_ *pgEngine, err e
 		return nil, fmt.Errorf("store: %w", err) // it is told without the password
 	}
 	p := &pgEngine{s: s, pooled: s.opts.Pooled}
+	p.shortage = shortage{is: isShort, log: s.opts.Log, patience: s.opts.Patience}
 	p.succession = succession{known: &p.identity, by: p, sql: &pgJudging, clock: pgStatements.clock}
 	p.prepare(cfg.ConnConfig)
 	p.bare = cfg.ConnConfig.Config.Copy()
@@ -139,7 +141,7 @@ func (p *pgEngine) pool(ctx context.Context, from *pgxpool.Config, conns int32, 
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	cfg.BeforeConnect = func(_ context.Context, cfg *pgx.ConnConfig) error {
 		p.hosts.Arrange(&cfg.Config)
-		return nil
+		return p.shortage.rest()
 	}
 	cfg.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
 		link := linkOf(conn)
@@ -254,7 +256,7 @@ func (p *pgEngine) readOnce(ctx context.Context, within time.Duration, look func
 	if err := p.identity.refusal(); err != nil {
 		return err
 	}
-	held, err := p.readers.Acquire(ctx)
+	held, err := p.acquire(ctx, p.readers, p.writers)
 	if err != nil {
 		return haltedOr(err)
 	}
@@ -302,6 +304,15 @@ func (p *pgEngine) expectSame(t *pgSession) func() error {
 func newSession(ctx context.Context, held *pgxpool.Conn, begin string) *pgSession {
 	conn := held.Conn()
 	return &pgSession{ctx: ctx, conn: conn.PgConn(), link: linkOf(conn), queued: []*pgStatement{pgQuery(begin, nil)}}
+}
+
+// acquire takes a connection from a pool; other is the engine's other one.
+func (p *pgEngine) acquire(ctx context.Context, from, other *pgxpool.Pool) (held *pgxpool.Conn, err error) {
+	err = p.shortage.wait(ctx, func() error {
+		held, err = from.Acquire(ctx)
+		return err
+	}, func() int { return int(from.Stat().TotalConns()) }, other.Reset)
+	return held, err
 }
 
 // haltedOr is the refusal inside a failure to connect, if there is one.

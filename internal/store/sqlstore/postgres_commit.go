@@ -20,7 +20,7 @@ func (p *pgEngine) attempt(w *writer, ops []*op, a *attempts) (fate, error) {
 	if err := p.identity.refusal(); err != nil {
 		return failed, err
 	}
-	held, err := p.writers.Acquire(ctx)
+	held, err := p.acquire(ctx, p.writers, p.readers)
 	if err != nil {
 		err = haltedOr(err)
 		if refused(err) {

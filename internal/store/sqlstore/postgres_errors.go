@@ -21,6 +21,7 @@ const (
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
 	codePrivilege     = "42501"
+	codeTooMany       = "53300" // connections, those that are kept for others left aside
 	codeLimit         = "54000" // the queue of notifications is full
 	codeLock          = "55P03"
 	codeCanceled      = "57014"
@@ -91,6 +92,12 @@ func breaks(err error) bool {
 		return true
 	}
 	return e.SeverityUnlocalized != "ERROR" || e.Code == codeReadOnly || e.Code == codeNoStatement || e.Code == codeStalePlan
+}
+
+// isShort reports whether a server has no connection left for who asks.
+func isShort(err error) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && e.Code == codeTooMany
 }
 
 // asRefusal turns an error about a text that the database cannot hold into the

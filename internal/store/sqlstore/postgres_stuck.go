@@ -37,7 +37,7 @@ func (p *pgEngine) stuck(groups []*group) (map[aim]error, error) {
 	}
 	ctx, cancel := context.WithTimeout(p.identity.lifetime(), min(p.s.opts.Patience, stuckPatience))
 	defer cancel()
-	held, err := p.writers.Acquire(ctx)
+	held, err := p.acquire(ctx, p.writers, p.readers)
 	if err != nil {
 		return nil, haltedOr(err)
 	}
