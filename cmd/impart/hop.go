@@ -22,7 +22,7 @@ func (p *parts) openClient(c *config, log *slog.Logger, registry *prometheus.Reg
 		return err
 	}
 	p.client, err = rpc.NewClient(rpc.ClientConfig{
-		Nodes: c.Logic, TLS: secure, Name: c.gatewayID(), Version: buildInfo().String(), Log: log, Metrics: registry,
+		Nodes: c.Logic, TLS: secure, Name: c.gatewayID(), MaxBody: c.MaxBody, Version: buildInfo().String(), Log: log, Metrics: registry,
 	})
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (p *parts) openServer(c *config, log *slog.Logger, registry *prometheus.Reg
 		return err
 	}
 	p.rpc, err = rpc.NewServer(rpc.ServerConfig{
-		Logic: p.rules, Admin: p.rules, Fit: p.fit, TLS: secure, Name: c.gatewayID(), Version: buildInfo().String(), Log: log, Metrics: registry,
+		Logic: p.rules, Admin: p.rules, Fit: p.fit, TLS: secure, Name: c.gatewayID(), MaxBody: c.MaxBody, Version: buildInfo().String(), Log: log, Metrics: registry,
 	})
 	if err != nil {
 		return err

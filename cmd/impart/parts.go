@@ -272,13 +272,17 @@ func (c *config) logicConfig(p *parts, log *slog.Logger, registry prometheus.Reg
 }
 
 func (c *config) gatewayConfig(p *parts, log *slog.Logger, registry prometheus.Registerer, conns int) gateway.Config {
-	return gateway.Config{
+	gc := gateway.Config{
 		Logic: p.rules, Bus: p.bus, Pending: p.openPending(c, log, registry),
 		Verify: p.verifier.Verify, Allow: c.allow, Create: p.verifier.Dev(), Shared: p.shared, Apart: p.client != nil,
 		MaxBody: c.MaxBody, MaxInflight: c.MaxInflight, MaxConns: conns,
 		Sweep: c.Sweep, Ladder: c.Retry, Heartbeat: c.Heartbeat,
 		Log: log, Metrics: registry,
 	}
+	if p.client != nil {
+		gc.RulesBody = p.client.MaxBody
+	}
+	return gc
 }
 
 // allow judges the page that a handshake comes from. In the dev login only this

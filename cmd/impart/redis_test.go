@@ -87,6 +87,7 @@ func TestARedisThatRefusesIsExplained(t *testing.T) {
 	}{
 		strings.Replace(server.URL(), redisPassword, "hunter2", 1):        {1, "refuses the user or the password"},
 		"redis://" + server.Addr():                                        {1, "refuses the user or the password"},
+		server.URL() + "/99":                                              {1, "does not have the database of the address: DB index is out of range"},
 		"redis://:hunter2#@" + server.Addr():                              {2, "the address cannot be read; it should be redis://"},
 		"http://:hunter2@" + server.Addr():                                {2, "the address cannot be read; it should be redis://"},
 		strings.Replace(server.URL(), redisPassword, "hunter2", 1) + "/x": {2, "the address cannot be read; it should be redis://"},

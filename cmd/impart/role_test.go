@@ -32,11 +32,12 @@ func (p *serverProcess) do(t *testing.T, method, path, user, body string) (statu
 func TestGatewaysAndLogicNodesShareADatabase(t *testing.T) {
 	t.Parallel()
 	_, dsn, password := database(t)
-	logic := launchRole(t, "logic", []string{"IM_STORE=" + dsn, "IM_LOGIC_LISTEN=127.0.0.1:0"})
+	logic := launchRole(t, "logic", []string{"IM_STORE=" + dsn, "IM_LOGIC_LISTEN=127.0.0.1:0", "IM_MAX_BODY=100"})
 	edge := []string{"IM_LISTEN_STORE=" + dsn, "IM_LOGIC=" + logic.hop}
 	here, there := launchRole(t, "gateway", edge), launchRole(t, "gateway", edge)
 	contains(t, "readiness of a logic node", get(t, logic.url+"/readyz?verbose"), `"name":"store","state":"ok"`, `"name":"history","state":"ok"`, "full_page_writes on")
 	contains(t, "readiness of a gateway", get(t, here.url+"/readyz?verbose"), `"name":"logic","state":"ok"`, "1 of 1 nodes serve", `"name":"bus","state":"ok"`)
+	contains(t, "the log of a gateway whose limit is another", here.log(), "IM_MAX_BODY of a logic node is not this gateway's", "max_body=100", "own=65536")
 	contains(t, "the metrics of a logic node", get(t, logic.url+"/metrics"), "im_rpc_clients 2", "im_messages_stored_total 0")
 	if status, _ := logic.do(t, "POST", "/api/msg/send", "u-ana", "{}"); status != http.StatusNotFound {
 		t.Errorf("a logic node answers to the send API with %d", status)

@@ -46,6 +46,7 @@ type Config struct {
 	Apart bool
 
 	MaxBody     int            // bytes of a message body, told in welcome; default 65,536
+	RulesBody   func() int     // those that Logic takes at present, told instead where fewer; 0 or nil: it does not say
 	MaxFrame    int            // bytes of a request; default 1 MiB, at most 4 MiB
 	MaxInflight int            // requests of a connection without a reply; default 1,024
 	MaxConns    int            // connections; default 100,000

@@ -110,10 +110,20 @@ func (c *conn) bind(rid string, welcome impart.Welcome) (outdone, ok bool) {
 		RID: rid, User: welcome.Session.User, Device: welcome.Session.Device,
 		Install: welcome.Session.Install, Conn: c.name(), Epoch: welcome.Epoch, Now: welcome.Now, N: welcome.N,
 		Limits: wire.Limits{
-			Body: cfg.MaxBody, Frame: cfg.MaxFrame, Inflight: cfg.MaxInflight, AckEvery: cfg.AckEvery, Heartbeat: cfg.Heartbeat,
+			Body: cfg.bodyLimit(), Frame: cfg.MaxFrame, Inflight: cfg.MaxInflight, AckEvery: cfg.AckEvery, Heartbeat: cfg.Heartbeat,
 		},
 	})
 	return c.outdone > welcome.Session.Number, true
+}
+
+// bodyLimit is what a client may count on, in bytes.
+func (c *Config) bodyLimit() int {
+	if c.RulesBody != nil {
+		if rules := c.RulesBody(); rules > 0 {
+			return min(c.MaxBody, rules)
+		}
+	}
+	return c.MaxBody
 }
 
 // maxSubbed is how many conversations a subbed frame lists.

@@ -62,7 +62,7 @@ type Client struct {
 
 // Open connects to Redis. One that cannot be reached is no error, as the service
 // goes on without it: it is tried again in the background. One that refuses the user
-// or the password, or whose certificate is not trusted, is ([RefusedError]), and so is
+// or the password, or has no such database, or whose certificate is not trusted, is ([RefusedError]), and so is
 // an address that cannot be read. No error and no log line has the password.
 func Open(ctx context.Context, cfg Config) (*Client, error) {
 	opts, err := options(cfg.URL)
@@ -101,7 +101,13 @@ func refused(err error) bool {
 			return true
 		}
 	}
-	return false
+	return noDatabase(err)
+}
+
+// noDatabase reports whether Redis does not have the database of the address.
+func noDatabase(err error) bool {
+	reply, is := rueidis.IsRedisErr(err)
+	return is && (strings.Contains(reply.Error(), "DB index is out of range") || strings.Contains(reply.Error(), "SELECT is not allowed in cluster mode"))
 }
 
 // options are the settings of every connection.

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// RefusedError says that Redis answers, and will not have this user, or that one side
-// does not trust the other's certificate.
+// RefusedError says that Redis answers, and will not have this user, or has no such
+// database, or that one side does not trust the other's certificate.
 type RefusedError struct {
 	Hosts string
 	TLS   bool // it is about certificates
@@ -34,6 +34,9 @@ func (e RefusedError) Error() string {
 	if e.TLS {
 		return fmt.Sprintf("redis at %s and this process do not trust each other: %v", e.Hosts, e.Err)
 	}
+	if noDatabase(e.Err) {
+		return fmt.Sprintf("redis at %s does not have the database of the address: %v", e.Hosts, e.Err)
+	}
 	return fmt.Sprintf("redis at %s refuses the user or the password: %v", e.Hosts, e.Err)
 }
 
@@ -42,6 +45,9 @@ func (e RefusedError) Advice() string {
 	if e.TLS {
 		return "tls_ca in the address should name the authority of its certificate, tls_name the name in that certificate if it is not the host, " +
 			"tls_cert and tls_key a certificate that it takes"
+	}
+	if noDatabase(e.Err) {
+		return "give a database that it has: 0 to 15 by default, and 0 alone in a Cluster"
 	}
 	return "give a user and a password that it knows; those of Sentinels are sentinel_user and sentinel_password"
 }

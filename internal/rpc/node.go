@@ -57,8 +57,9 @@ type session struct {
 	idle   chan struct{} // a token: active has come down to 0
 
 	// c.mu guards what follows.
-	state impartpb.State
-	over  bool // it has ended, or is about to: no call may use it
+	state   impartpb.State
+	maxBody int  // as in [ServerConfig]
+	over    bool // it has ended, or is about to: no call may use it
 }
 
 // run connects to the node, and again, until ctx ends.

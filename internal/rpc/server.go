@@ -33,6 +33,9 @@ type ServerConfig struct {
 	TLS     func() *tls.Config
 	Name    string // of the node, for logs
 	Version string // of the program, for people
+	// MaxBody is the largest body of a message that Logic takes, in bytes; 0: gateways
+	// are not told.
+	MaxBody int
 
 	Log     *slog.Logger          // nil: nothing is logged
 	Metrics prometheus.Registerer // nil: none
