@@ -41,6 +41,10 @@ func TestAServerGoesOnWithoutRedis(t *testing.T) {
 		t.Errorf("the doctor ends with %d", code)
 	}
 	contains(t, "the doctor", down, "warn", "cannot be reached", "would start, and go on without it")
+	bus := busFinding(t.Context(), &config{Bus: "auto", Redis: server.URL()})
+	if bus.Verdict != warn || !strings.Contains(bus.Advice, "no wake-ups flow") {
+		t.Errorf("the doctor says of the bus: %+v", bus)
+	}
 	n := launch(t, variables)
 	contains(t, "readiness", get(t, n.url+"/readyz"), "ready\nwarn: bus: ", "warn: redis: does not answer")
 	contains(t, "the metrics", get(t, n.url+"/metrics"), "im_redis_up 0")
@@ -66,6 +70,15 @@ func TestAServerGoesOnWithoutRedis(t *testing.T) {
 		t.Errorf("the doctor ends with %d", code)
 	}
 	contains(t, "the doctor", up, "one server at "+server.Addr(), "version 7")
+	second := launch(t, variables)
+	eventually(t, "both telling that their name was given twice", func() bool {
+		const told = "give each its own IM_GATEWAY_ID"
+		return strings.Contains(get(t, n.url+"/readyz?verbose"), told) && strings.Contains(get(t, second.url+"/readyz?verbose"), told)
+	})
+	if err := second.end(syscall.SIGTERM, 0); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the end of that", func() bool { return get(t, n.url+"/readyz") == "ready\n" })
 	_, shown := impartCommand(t, variables, "config")
 	if err := n.end(syscall.SIGTERM, 0); err != nil {
 		t.Error(err)
