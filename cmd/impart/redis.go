@@ -114,6 +114,10 @@ func (p *parts) redisCheck() api.Check {
 		return api.Check{Name: "redis", State: api.Warn,
 			Detail: "does not answer: lost pushes are repaired by the sweep instead of the retries, and resends are answered by the store; the log says why"}
 	}
+	if p.pending != nil && !p.pending.Namesake() && p.pending.Trouble() != nil {
+		return api.Check{Name: "redis", State: api.Warn,
+			Detail: "it answers, and does not take the set of unacknowledged pushes: lost ones are repaired by the sweep instead of the retries; the log says why"}
+	}
 	if p.pending != nil && p.pending.Namesake() {
 		return api.Check{Name: "redis", State: api.Warn,
 			Detail: "another process has this one's name: the one that started later has the set of unacknowledged pushes, and lost pushes of the other are repaired by the sweep; give each its own IM_GATEWAY_ID"}
@@ -149,6 +153,8 @@ func redisFindings(ctx context.Context, c *config) []finding {
 		f.Verdict, f.Found, f.Advice = fail, flat(err), "a server would not start: "+refusal.Advice()
 	case err != nil:
 		f.Verdict, f.Found, f.Advice = warn, flat(err), "a server would start, and go on without it: lost pushes are then repaired by the sweep"
+	case found.Replica:
+		f.Verdict, f.Advice = warn, "it is a replica, which takes no writes: IM_REDIS should name its master, or the Sentinels that know it"
 	case found.Old:
 		f.Verdict, f.Advice = warn, "use Redis 7 or newer, or Valkey: older ones have no sharded channels and are not tested"
 	case found.Took > 20*time.Millisecond:

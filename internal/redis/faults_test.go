@@ -328,3 +328,26 @@ func TestAShardOfAClusterMayDie(t *testing.T) {
 	}
 	d.works("after slots have moved")
 }
+
+// A Redis that answers and takes no writes is told from one that is well.
+func TestAReplicaIsTold(t *testing.T) {
+	t.Parallel()
+	server := ownServer(t)
+	w := newWorld(t, server.URL())
+	set := w.set(w.client(), fresh("gw"), func(cfg *PendingConfig) { cfg.Lease = time.Second })
+	length(t, set)
+	if set.Trouble() != nil {
+		t.Fatal(set.Trouble())
+	}
+	do(t, server, "REPLICAOF", "127.0.0.1", "1")
+	until(t, "the set being in trouble", func() bool { return set.Trouble() != nil })
+	found, err := Inspect(t.Context(), server.URL())
+	if err != nil || !found.Replica {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	do(t, server, "REPLICAOF", "NO", "ONE")
+	until(t, "the set being well again", func() bool { return set.Trouble() == nil })
+	if found, err := Inspect(t.Context(), server.URL()); err != nil || found.Replica {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}

@@ -82,6 +82,7 @@ type Found struct {
 	Shape   string // as [Client.Shape]
 	Version string
 	Old     bool          // older than what this package is tested with
+	Replica bool          // it takes no writes
 	Took    time.Duration // the time of one exchange
 	TLS     bool
 }
@@ -113,11 +114,12 @@ func Inspect(ctx context.Context, address string) (found Found, err error) {
 		return found, fmt.Errorf("redis at %s does not answer: %w", Hosts(address), err)
 	}
 	found.Took = time.Since(began)
-	info, err := conn.Do(ctx, conn.B().Info().Section("server").Build()).ToString()
+	info, err := conn.Do(ctx, conn.B().Info().Section("server", "replication").Build()).ToString()
 	if err != nil {
 		return found, fmt.Errorf("redis at %s does not tell its version: %w", Hosts(address), err)
 	}
 	found.Version = field(info, "redis_version")
+	found.Replica = field(info, "role") == "slave" && field(info, "slave_read_only") == "1"
 	major, _, _ := strings.Cut(found.Version, ".")
 	n, err := strconv.Atoi(major)
 	found.Old = err != nil || n < oldest

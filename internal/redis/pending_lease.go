@@ -77,6 +77,14 @@ func (p *Pending) Namesake() bool {
 	return p.namesake
 }
 
+// Trouble is why the set was not to be had when it was last asked for, though Redis
+// may answer: a replica takes no writes, full memory none either. nil: it is.
+func (p *Pending) Trouble() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trouble
+}
+
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // beat keeps the lease and tells that this gateway lives, until ctx ends.

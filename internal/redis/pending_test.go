@@ -463,3 +463,22 @@ func TestWhatCannotBeReadIsRemoved(t *testing.T) {
 		t.Errorf("the set has %d flows", n)
 	}
 }
+
+// Keys of Impart's names that are of another type are freed: the set belongs there.
+func TestKeysOfAnotherTypeAreFreed(t *testing.T) {
+	t.Parallel()
+	server := single.get(t)
+	w := newWorld(t, server.URL())
+	gateway := fresh("gw")
+	keys := keysOf(gateway)
+	do(t, server, "SET", keys[0], "x")
+	do(t, server, "SET", keys[1], "x")
+	do(t, server, "SADD", keys[2], "x")
+	do(t, server, "SADD", keys[3], "x")
+	set := w.set(w.client(), gateway, func(cfg *PendingConfig) { cfg.Lease = time.Second })
+	until(t, "the set being the gateway's", func() bool { return set.Trouble() == nil && do(t, server, "TYPE", keys[2]) == "string" })
+	do(t, server, "DEL", keys[0])
+	do(t, server, "SADD", keys[0], "x")
+	until(t, "the set being free again", func() bool { return do(t, server, "TYPE", keys[0]) != "set" })
+	length(t, set)
+}

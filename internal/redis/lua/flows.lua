@@ -18,6 +18,15 @@ local function mine(token)
   return redis.call('GET', lease) == token
 end
 
+-- own frees keys that are of another type, which no script here has written: they
+-- stand where this set belongs, and would keep it away for ever.
+local function own()
+  for key, want in pairs({ [set] = 'zset', [flows] = 'hash', [lease] = 'string', [rival] = 'string' }) do
+    local is = redis.call('TYPE', key).ok
+    if is ~= 'none' and is ~= want then redis.call('UNLINK', key) end
+  end
+end
+
 local lost = { err = 'LOST the lease of this set has ended, or another has it' }
 
 -- A number of any size up to 2^53, without an exponent.

@@ -3,6 +3,7 @@
 -- ARGV: the claim, how long it lasts in ms, how many flows at most.
 -- Gives whether the set is now empty and gone, 1 or 0, and for each flow: member,
 -- seq, attempts, ladder. False when another has the set.
+own()
 local holder = redis.call('GET', lease)
 if holder and holder ~= ARGV[1] then return false end
 redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])

@@ -4,6 +4,7 @@
 -- ARGV: token, how long in ms, 1 to get it although another has it.
 -- Gives kept; shared, which is kept with a rival; got; taken; or emptied, when an heir
 -- has it.
+own()
 local holder = redis.call('GET', lease)
 if holder == ARGV[1] then
   redis.call('PEXPIRE', lease, ARGV[2])
