@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/impart-im/impart/internal/api"
+	"github.com/impart-im/impart/internal/redis"
 	"github.com/impart-im/impart/internal/rpc"
 )
 
@@ -22,7 +23,7 @@ func (p *parts) openClient(c *config, log *slog.Logger, registry *prometheus.Reg
 		return err
 	}
 	p.client, err = rpc.NewClient(rpc.ClientConfig{
-		Nodes: c.Logic, TLS: secure, Name: c.gatewayID(), MaxBody: c.MaxBody, Version: buildInfo().String(), Log: log, Metrics: registry,
+		Nodes: c.Logic, TLS: secure, Name: c.gatewayID(), MaxBody: c.MaxBody, Bus: c.busName(), Version: buildInfo().String(), Log: log, Metrics: registry,
 	})
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (p *parts) openServer(c *config, log *slog.Logger, registry *prometheus.Reg
 		return err
 	}
 	p.rpc, err = rpc.NewServer(rpc.ServerConfig{
-		Logic: p.rules, Admin: p.rules, Fit: p.fit, TLS: secure, Name: c.gatewayID(), MaxBody: c.MaxBody, Version: buildInfo().String(), Log: log, Metrics: registry,
+		Logic: p.rules, Admin: p.rules, Fit: p.fit, TLS: secure, Name: c.gatewayID(), MaxBody: c.MaxBody, Bus: c.busName(), Version: buildInfo().String(), Log: log, Metrics: registry,
 	})
 	if err != nil {
 		return err
@@ -75,7 +76,20 @@ func (p *parts) nodesCheck() api.Check {
 		c.State = api.Warn
 		c.Detail += ": the log says what is wrong with the others"
 	}
+	if err := p.client.OtherBus(); err != nil && c.State != api.Fail {
+		c.State = api.Warn
+		c.Detail += "; " + err.Error() + ": messages come with the sweep, give both the same IM_BUS and IM_REDIS"
+	}
 	return c
+}
+
+// busName names the bus, as far as two can be told apart by their settings: one server
+// may have several addresses.
+func (c *config) busName() string {
+	if kind := c.busKind(); kind != "redis" {
+		return kind
+	}
+	return fmt.Sprintf("redis, database %d", redis.Database(c.Redis))
 }
 
 // hopSecrets are the files by which the two roles know each other.

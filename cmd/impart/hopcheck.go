@@ -31,7 +31,7 @@ func nodesFinding(ctx context.Context, c *config) finding {
 	if err != nil {
 		return finding{Check: "logic", Verdict: fail, Found: flat(err), Advice: "a gateway would not start"}
 	}
-	client, err := rpc.NewClient(rpc.ClientConfig{Nodes: c.Logic, TLS: secure, Name: "doctor", Version: buildInfo().String(), Log: log})
+	client, err := rpc.NewClient(rpc.ClientConfig{Nodes: c.Logic, TLS: secure, Name: "doctor", Bus: c.busName(), Version: buildInfo().String(), Log: log})
 	if err != nil {
 		return finding{Check: "logic", Verdict: fail, Found: flat(err), Advice: "a gateway would not start"}
 	}
@@ -41,7 +41,12 @@ func nodesFinding(ctx context.Context, c *config) finding {
 	for {
 		fit, unfit, all := client.Nodes()
 		if all > 0 && fit+unfit == all || ctx.Err() != nil {
-			return nodesVerdict(fit, unfit, all, client.Trouble())
+			f := nodesVerdict(fit, unfit, all, client.Trouble())
+			if err := client.OtherBus(); err != nil && f.Verdict == good {
+				f.Verdict, f.Found = warn, f.Found+"; "+flat(err)
+				f.Advice = "they do not hear each other: give both the same IM_BUS and IM_REDIS; until then messages come with the sweep"
+			}
+			return f
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):

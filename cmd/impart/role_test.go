@@ -71,3 +71,25 @@ func TestGatewaysAndLogicNodesShareADatabase(t *testing.T) {
 		}
 	}
 }
+
+// Each of the two is well for itself, and neither hears the other.
+func TestAGatewayOnAnotherBusThanItsLogicNodeSaysSo(t *testing.T) {
+	t.Parallel()
+	_, dsn, _ := database(t)
+	server := redisServer(t)
+	logic := launchRole(t, "logic", []string{"IM_STORE=" + dsn, "IM_LOGIC_LISTEN=127.0.0.1:0", "IM_REDIS=" + server.URL() + "/0"})
+	edge := []string{"IM_LOGIC=" + logic.hop, "IM_REDIS=" + server.URL() + "/3"}
+	gateway := launchRole(t, "gateway", edge)
+	const other = "is on another bus (redis, database 0) than this gateway (redis, database 3)"
+	contains(t, "readiness", get(t, gateway.url+"/readyz?verbose"), `"name":"logic","state":"warn"`, other)
+	contains(t, "the log", gateway.log(), "a logic node is on another bus than this gateway")
+	_, out := impartCommand(t, edge, "doctor", "--role", "gateway")
+	contains(t, "the doctor", out, other)
+	alike := launchRole(t, "gateway", []string{"IM_LOGIC=" + logic.hop, "IM_REDIS=" + server.URL()})
+	contains(t, "readiness of one on the same bus", get(t, alike.url+"/readyz?verbose"), `"name":"logic","state":"ok"`)
+	for _, p := range []*serverProcess{gateway, alike, logic} {
+		if err := p.end(syscall.SIGTERM, 0); err != nil {
+			t.Error(err)
+		}
+	}
+}

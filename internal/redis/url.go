@@ -85,6 +85,13 @@ func checkParameters(query url.Values, secure, sentinels bool) error {
 	return nil
 }
 
+// Database is the number of the database that an address names. Buses of two hear
+// nothing of each other.
+func Database(address string) int {
+	opts, _, _ := parse(address)
+	return opts.SelectDB
+}
+
 // Hosts are the servers that an address names, for people.
 func Hosts(address string) string {
 	opts, _, err := parse(address)

@@ -36,6 +36,7 @@ type ClientConfig struct {
 	Name     string // of this gateway, for logs
 	Version  string // of the program, for people
 	MaxBody  int    // of this gateway, in bytes, to warn of nodes with another; 0: any will do
+	Bus      string // that this gateway hears, likewise; empty: any will do
 
 	// Dial connects to host:port; nil: over TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
@@ -208,36 +209,14 @@ func (c *Client) joined(s *session, first *impartpb.NodeState) {
 	if s.over {
 		return
 	}
-	s.state, s.maxBody = first.State, int(first.MaxBody)
+	s.state, s.maxBody, s.bus = first.State, int(first.MaxBody), first.Bus
 	if s.node.retired {
 		s.state = impartpb.State_STATE_DRAINING
 	}
 	s.node.session, s.node.err = s, nil
 	c.log.Info("connected to a logic node", "node", s.node.addr, "name", first.Name, "version", first.Version)
-	c.otherLimit(s)
+	c.otherSettings(s)
 	c.refresh()
-}
-
-// otherLimit warns of a node with another limit than this gateway's, once for each
-// connection to it. c.mu is held.
-func (c *Client) otherLimit(s *session) {
-	if c.cfg.MaxBody != 0 && s.maxBody != 0 && s.maxBody != c.cfg.MaxBody {
-		c.log.Warn("IM_MAX_BODY of a logic node is not this gateway's: clients are told the smaller, set both alike",
-			"node", s.node.addr, "max_body", s.maxBody, "own", c.cfg.MaxBody)
-	}
-}
-
-// MaxBody is the smallest limit of a message's body, in bytes, of the nodes that are
-// connected: each may get any message. 0: none has told.
-func (c *Client) MaxBody() (smallest int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.nodes {
-		if s := n.session; s != nil && s.maxBody != 0 && (smallest == 0 || s.maxBody < smallest) {
-			smallest = s.maxBody
-		}
-	}
-	return smallest
 }
 
 // heard takes note of a node's state; leaving says that it gets no more calls.

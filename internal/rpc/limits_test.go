@@ -9,6 +9,36 @@ import (
 	"time"
 )
 
+// A gateway and a node on two buses look well, each for itself.
+func TestANodeOnAnotherBusIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newNetwork(t)
+		on := func(bus string) func(*ServerConfig) { return func(c *ServerConfig) { c.Bus = bus } }
+		w.serve("same:1", &fake{}, on("redis, database 3"))
+		w.serve("silent:1", &fake{}) // of a version that does not tell
+		other := w.serve("other:1", &fake{}, on("redis, database 0"))
+		var log bytes.Buffer
+		c, err := NewClient(ClientConfig{
+			Nodes: []string{"same:1", "silent:1", "other:1"}, Dial: w.dial, Name: "gw", Version: "test", Bus: "redis, database 3",
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		must(t, err)
+		time.Sleep(time.Second)
+		if err := c.OtherBus(); err == nil || !strings.Contains(err.Error(), "other:1 is on another bus (redis, database 0)") {
+			t.Errorf("told %v", err)
+		}
+		w.stop(other)
+		time.Sleep(time.Second)
+		if err := c.OtherBus(); err != nil {
+			t.Errorf("still told %v when it is gone", err)
+		}
+		must(t, c.Close())
+		if told := log.String(); strings.Count(told, "another bus") != 1 {
+			t.Errorf("the log does not warn once:\n%s", told)
+		}
+	})
+}
+
 // What a client is promised must hold at every node that its message may come to.
 func TestTheSmallestLimitOfTheNodesCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

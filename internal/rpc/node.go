@@ -58,8 +58,9 @@ type session struct {
 
 	// c.mu guards what follows.
 	state   impartpb.State
-	maxBody int  // as in [ServerConfig]
-	over    bool // it has ended, or is about to: no call may use it
+	maxBody int    // as in [ServerConfig]
+	bus     string // the same
+	over    bool   // it has ended, or is about to: no call may use it
 }
 
 // run connects to the node, and again, until ctx ends.

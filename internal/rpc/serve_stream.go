@@ -37,7 +37,7 @@ func (s *logicService) Watch(r *impartpb.WatchRequest, stream grpc.ServerStreami
 	defer tick.Stop()
 	for {
 		state, changed := s.now()
-		err := stream.Send(&impartpb.NodeState{State: state, Beat: s.beat(), Protocol: protocol, Version: s.cfg.Version, Name: s.cfg.Name, MaxBody: int64(s.cfg.MaxBody)})
+		err := stream.Send(&impartpb.NodeState{State: state, Beat: s.beat(), Protocol: protocol, Version: s.cfg.Version, Name: s.cfg.Name, MaxBody: int64(s.cfg.MaxBody), Bus: s.cfg.Bus})
 		if err != nil {
 			return err
 		}

@@ -36,6 +36,9 @@ type ServerConfig struct {
 	// MaxBody is the largest body of a message that Logic takes, in bytes; 0: gateways
 	// are not told.
 	MaxBody int
+	// Bus names what wake-ups travel by, such as "redis, database 0"; empty: gateways
+	// are not told.
+	Bus string
 
 	Log     *slog.Logger          // nil: nothing is logged
 	Metrics prometheus.Registerer // nil: none

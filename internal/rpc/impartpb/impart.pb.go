@@ -312,6 +312,7 @@ type NodeState struct {
 	Version       string                 `protobuf:"bytes,4,opt,name=version" json:"version,omitempty"`                 // of the program, for people
 	Name          string                 `protobuf:"bytes,5,opt,name=name" json:"name,omitempty"`                       // of the node, for logs
 	MaxBody       int64                  `protobuf:"varint,6,opt,name=max_body,json=maxBody" json:"max_body,omitempty"` // the largest body of a message that the node takes, in bytes; 0: it does not say
+	Bus           string                 `protobuf:"bytes,7,opt,name=bus" json:"bus,omitempty"`                         // which bus it tells on, as far as two can be told apart; empty: it does not say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +387,13 @@ func (x *NodeState) GetMaxBody() int64 {
 		return x.MaxBody
 	}
 	return 0
+}
+
+func (x *NodeState) GetBus() string {
+	if x != nil {
+		return x.Bus
+	}
+	return ""
 }
 
 // UpstreamBatch is messages that waited together. They may be of several callers.
@@ -5436,14 +5444,15 @@ const file_impart_v1_impart_proto_rawDesc = "" +
 	"\bprotocol\x18\x01 \x01(\x05R\bprotocol\x12\x16\n" +
 	"\x06oldest\x18\x02 \x01(\x05R\x06oldest\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x12\x12\n" +
-	"\x04name\x18\x04 \x01(\tR\x04name\"\xac\x01\n" +
+	"\x04name\x18\x04 \x01(\tR\x04name\"\xbe\x01\n" +
 	"\tNodeState\x12&\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x10.impart.v1.StateR\x05state\x12\x12\n" +
 	"\x04beat\x18\x02 \x01(\x03R\x04beat\x12\x1a\n" +
 	"\bprotocol\x18\x03 \x01(\x05R\bprotocol\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\tR\aversion\x12\x12\n" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x19\n" +
-	"\bmax_body\x18\x06 \x01(\x03R\amaxBody\"r\n" +
+	"\bmax_body\x18\x06 \x01(\x03R\amaxBody\x12\x10\n" +
+	"\x03bus\x18\a \x01(\tR\x03bus\"r\n" +
 	"\rUpstreamBatch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1d\n" +
 	"\n" +
