@@ -55,7 +55,7 @@ func aTornConversation(t *testing.T, w, other *world, log *lockedBuffer, set fun
 		}
 	}
 	ends := map[impart.ConvID]string{"met": "6", "unmet": "4"}
-	for round, next := range []string{"-5", "0", "-9223372036854775808", "4611686018427387904", "9007199254740992", "next_seq + 5"} {
+	for round, next := range []string{"next_seq + 5", "-5", "0", "-9223372036854775808", "4611686018427387904", "9007199254740992"} {
 		for conv, end := range ends {
 			set(string(conv), next)
 			for n, node := range nodes {
@@ -75,7 +75,7 @@ func aTornConversation(t *testing.T, w, other *world, log *lockedBuffer, set fun
 			set(string(conv), end)
 		}
 	}
-	if got := log.String(); !strings.Contains(got, `next_seq of \"unmet\" is -5, and its log has an event at seq 3`) || strings.Count(got, "level=ERROR") != len(ends) {
+	if got := log.String(); !strings.Contains(got, `next_seq of \"unmet\" is 9, and its log ends at seq 3`) || strings.Count(got, "level=ERROR") != len(ends) {
 		t.Errorf("the log does not name each damage once:\n%s", got)
 	}
 	for conv := range ends {
