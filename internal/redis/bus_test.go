@@ -12,7 +12,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"go.uber.org/goleak"
 
 	"github.com/impart-im/impart"
 	"github.com/impart-im/impart/internal/bus"
@@ -43,7 +42,7 @@ func TestTheBusKeepsTheContract(t *testing.T) {
 					}
 					ends = append(ends, closing{newBus(t.Context(), c, BusConfig{}, names{prefix}), c})
 				}
-				return conformance.BusSubject{Bus: ends[0], Peers: ends[1:], Outlive: []goleak.Option{refreshing}}
+				return conformance.BusSubject{Bus: ends[0], Peers: ends[1:], Outlive: refreshing}
 			})
 		})
 	}

@@ -69,11 +69,15 @@ func (s suite) Run() int {
 	return code
 }
 
-// refreshing is what the client library does for five seconds about the connections to
-// a Cluster's former servers, also when the client has been closed.
-var refreshing = goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2")
+// refreshing is what the client library still does when the client has been closed: for
+// five seconds about the connections to a Cluster's former servers, and for one second
+// before it would look at the Cluster again.
+var refreshing = []goleak.Option{
+	goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"),
+	goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*call).DelayDo.func1"),
+}
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}, refreshing) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(suite{m}, refreshing...) }
 
 // world is a Redis with the words that stories are told in.
 type world struct {
