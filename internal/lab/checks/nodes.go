@@ -19,7 +19,7 @@ func nodes() []lab.Check {
 	return []lab.Check{
 		{
 			ID: "node-paused", Invariant: "D2", Only: onServers,
-			What:   "One of two nodes is stopped (SIGSTOP) for 5 s under load; its devices go to the other one and send again; then it goes on with what it had begun.",
+			What:   "One of two nodes is stopped (SIGSTOP) for 5 s under load; its devices go to the other one and send again; then it goes on with what it had begun. It takes 20 ms for a commit, so that it freezes with one under way.",
 			Expect: "one row for each message, nothing acknowledged is lost, and a device that has moved is told so where it was, and acknowledges nothing there any more",
 			Twins:  []lab.Sabotage{noDedup},
 			Run:    nodePaused,
@@ -50,7 +50,8 @@ func nodes() []lab.Check {
 
 func nodePaused(ctx context.Context, b *lab.Bench) {
 	db := b.Database(nil)
-	frozen, other := db.Node("IM_SWEEP_MS=500"), db.Node("IM_SWEEP_MS=500")
+	// Commits take their time there, so that it freezes with one under way.
+	frozen, other := db.Node("IM_SWEEP_MS=500", "IM_FAULT=send.before_commit:delay=20"), db.Node("IM_SWEEP_MS=500")
 	frozen.PutConv(ab, ana, ben)
 	l := newLedger()
 	l.load(b, frozen, 500*time.Millisecond, true)
