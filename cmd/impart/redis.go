@@ -114,13 +114,14 @@ func (p *parts) redisCheck() api.Check {
 		return api.Check{Name: "redis", State: api.Warn,
 			Detail: "does not answer: lost pushes are repaired by the sweep instead of the retries, and resends are answered by the store; the log says why"}
 	}
-	if p.pending != nil && !p.pending.Namesake() && p.pending.Trouble() != nil {
-		return api.Check{Name: "redis", State: api.Warn,
-			Detail: "it answers, and does not take the set of unacknowledged pushes: lost ones are repaired by the sweep instead of the retries; the log says why"}
-	}
-	if p.pending != nil && p.pending.Namesake() {
+	switch {
+	case p.pending == nil:
+	case p.pending.Namesake():
 		return api.Check{Name: "redis", State: api.Warn,
 			Detail: "another process has this one's name: the one that started later has the set of unacknowledged pushes, and lost pushes of the other are repaired by the sweep; give each its own IM_GATEWAY_ID"}
+	case p.pending.Trouble() != nil:
+		return api.Check{Name: "redis", State: api.Warn,
+			Detail: "it answers, and does not take the set of unacknowledged pushes: lost ones are repaired by the sweep instead of the retries; the log says why"}
 	}
 	return api.Check{Name: "redis", State: api.OK, Detail: p.redis.Shape()}
 }

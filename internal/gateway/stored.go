@@ -19,24 +19,29 @@ type telling struct {
 // Send implements [impart.Log].
 func (t telling) Send(ctx context.Context, sends []impart.Send) []impart.Sent {
 	sents := t.Logic.Send(ctx, sends)
-	for i := range sents {
-		t.g.stored(&sents[i], sents[i].Err)
-	}
+	t.g.stored(sents...)
 	return sents
 }
 
 // Recall implements [impart.Log].
 func (t telling) Recall(ctx context.Context, recall impart.Recall) (impart.Sent, error) {
 	sent, err := t.Logic.Recall(ctx, recall)
-	t.g.stored(&sent, err)
+	if err == nil {
+		t.g.stored(sent)
+	}
 	return sent, err
 }
 
 // stored pushes what was stored from here as a wake-up would, unless there will be one:
 // each costs a read.
-func (g *Gateway) stored(sent *impart.Sent, err error) {
-	if err == nil && g.cfg.Bus.Health() != nil {
-		g.hear(bus.Message{Kind: bus.Wake, Conv: sent.Conv, From: sent.Seq, Head: sent.Seq})
+func (g *Gateway) stored(sents ...impart.Sent) {
+	if g.cfg.Bus.Health() == nil {
+		return
+	}
+	for i := range sents {
+		if sent := &sents[i]; sent.Err == nil {
+			g.hear(bus.Message{Kind: bus.Wake, Conv: sent.Conv, From: sent.Seq, Head: sent.Seq})
+		}
 	}
 }
 

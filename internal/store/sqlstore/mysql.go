@@ -126,13 +126,7 @@ func (m *myEngine) read(ctx context.Context, look func(c session) error) error {
 }
 
 func (m *myEngine) again(ctx context.Context, once func(within time.Duration) error) error {
-	return readAgain(once, func(err error) bool {
-		if refused(err) || ctx.Err() != nil || !myPasses(err) {
-			return false
-		}
-		m.readers.reset() // what is idle died with it, most likely
-		return true
-	})
+	return readAgain(ctx, once, myPasses, func(error) { m.readers.reset() }) // what is idle died with it, most likely
 }
 
 func (m *myEngine) readOnce(ctx context.Context, within time.Duration, look func(c session) error) error {

@@ -239,14 +239,11 @@ func (p *pgEngine) close() error {
 
 // read implements [engine].
 func (p *pgEngine) read(ctx context.Context, look func(c session) error) error {
-	return readAgain(func(within time.Duration) error { return p.readOnce(ctx, within, look) }, func(err error) bool {
-		if refused(err) || ctx.Err() != nil || !passes(err) {
-			return false
-		}
+	once := func(within time.Duration) error { return p.readOnce(ctx, within, look) }
+	return readAgain(ctx, once, passes, func(err error) {
 		if breaks(err) {
 			p.readers.Reset() // what is idle died with it, most likely
 		}
-		return true
 	})
 }
 

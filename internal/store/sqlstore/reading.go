@@ -16,15 +16,17 @@ const readTries = 2
 // database may also be slow.
 const silence = 3 * time.Second
 
-// readAgain does a read, and does it anew as long as again says that it may go well.
-// once gets the time that the try may take; 0 is no bound but the caller's.
-func readAgain(once func(within time.Duration) error, again func(err error) bool) error {
+// readAgain does a read, and does it anew where it may go well then: passes says so of an
+// error, and lost gives up what has failed with it. once gets the time that the try may
+// take; 0 is no bound but the caller's.
+func readAgain(ctx context.Context, once func(within time.Duration) error, passes func(error) bool, lost func(error)) error {
 	within := silence
 	for n := 0; ; n++ {
 		err := once(within)
-		if err == nil || n >= readTries || !again(err) {
+		if err == nil || n >= readTries || refused(err) || ctx.Err() != nil || !passes(err) {
 			return err
 		}
+		lost(err)
 		within = 0
 	}
 }
